@@ -81,6 +81,14 @@ def show_bytes(size: int | None) -> str:
     return f"{size / 2**20:,.0f} MiB" if size < 2**30 else f"{size / 2**30:.1f} GiB"
 
 
+def show_file_size(size: int) -> str:
+    """Returns the size of a file as listings of files say it: `312 bytes`, `40 kB`, `2.6 MB`."""
+    for limit, unit, name in ((999.5, 1, "bytes"), (999.5e3, 1000, "kB"), (999.5e6, 1000**2, "MB")):
+        if size < limit:
+            return f"{size} {name}" if unit == 1 else f"{_two_digits(size / unit)} {name}"
+    return f"{_two_digits(size / 1000**3)} GB"
+
+
 def show_times(factor: float) -> str:
     """Returns `2.4 times`, `18 times`, `1,800 times`."""
     if factor >= 100:

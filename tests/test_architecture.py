@@ -26,7 +26,11 @@ DOORS = {
     "sqlalchemy": ["tracking/sqlite_file.py", "tracking/mlflow_failures.py", "tracking/mlflow_reachable.py"],
     "matplotlib": ["views/figures/*.py"],
     "jinja2": ["views/page/page.py"],
-    "sklearn": ["models/joint/*.py", "data/sources/digits.py", "analysis/maps/plane.py", "api/estimator.py"],
+    "sklearn": [
+        *("models/joint/*.py", "data/sources/digits.py", "data/computed/tfidf.py", "analysis/maps/plane.py"),
+        "api/estimator.py",
+    ],
+    "sentence_transformers": ["data/computed/sentences.py"],
     "torch": ["models/*.py", "seeds.py", "testing/pretend_device.py"],
     "rich": ["views/terminal/live.py", "views/terminal/grid.py"],
     "click": ["cli/*.py"],

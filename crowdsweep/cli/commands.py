@@ -17,6 +17,7 @@ from crowdsweep.cli.completion import completion, datasets_named, models_named, 
 from crowdsweep.cli.data import data
 from crowdsweep.cli.doctor import doctor
 from crowdsweep.cli.explain import explain
+from crowdsweep.cli.fetch import fetch
 from crowdsweep.cli.first_word import Waiting, say_first, say_nothing_first, wait_for
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.init import init
@@ -89,7 +90,7 @@ def commands(context: click.Context) -> None:
 
 for command in (
     *(data, init, schema, submit, submitted, list_stores, status, stop, compare, completion),
-    *(demo, doctor, explain, sweeps),
+    *(demo, doctor, explain, fetch, sweeps),
 ):
     commands.add_command(command)
 
@@ -420,10 +421,14 @@ def models(name: str | None, space: bool, as_json: bool) -> None:
 @as_json
 def datasets(name: str | None, as_json: bool) -> None:
     """List the datasets that can be named (built in, and folders on CROWDSWEEP_DATA), or describe one."""
+    from crowdsweep.data.public import PUBLIC_DATASETS
     from crowdsweep.sweepfile.look_up import dataset_titles
 
     if name is None:
-        _print_titles(dataset_titles(), as_json)
+        known = dataset_titles()
+        _print_titles(known, as_json)
+        if not as_json and (others := sorted(PUBLIC_DATASETS.keys() - known.keys())):
+            say(f"and `crowdsweep fetch NAME` gets {', '.join(others)}")
         return
     from crowdsweep.data.catalogue import load
     from crowdsweep.data.describe import describe, describe_text

@@ -4,13 +4,11 @@ Names come from listings of files that import nothing of what they name, so that
 `--help`.
 """
 
-import os
 from collections.abc import Iterable
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
-from crowdsweep.paths import at_home
 from crowdsweep.record.stores import stores_in
 
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
@@ -28,6 +26,13 @@ def models_named(_: click.Context, __: click.Parameter, incomplete: str) -> list
 def datasets_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns the datasets whose names begin so; a folder will do as well."""
     return [*_beginning(incomplete, dataset_names()), CompletionItem(incomplete, type="dir")]
+
+
+def public_datasets_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the datasets that can be fetched whose names begin so."""
+    from crowdsweep.data.public import PUBLIC_DATASETS
+
+    return _beginning(incomplete, PUBLIC_DATASETS)
 
 
 def sweeps_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -72,12 +77,13 @@ def completion(shell: str) -> None:
 
 def dataset_names() -> list[str]:
     """Returns what `data.catalogue.names` does, without what it imports: a shell waits for it."""
+    from crowdsweep.data.search_path import search_path
     from crowdsweep.registry.discovery import names
 
     found = set(names("dataset"))
-    for place in filter(None, os.environ.get("CROWDSWEEP_DATA", "").split(os.pathsep)):
+    for place in search_path():
         kinds = [f"*/{stem}.{kind}" for stem in ("annotations", "votes") for kind in ("csv", "csv.gz", "parquet")]
-        found.update(file.parent.name for kind in kinds for file in at_home(place).glob(kind))
+        found.update(file.parent.name for kind in kinds for file in place.glob(kind))
     return sorted(found)
 
 

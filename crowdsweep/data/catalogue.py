@@ -1,12 +1,11 @@
 """Finds a dataset by name or folder, and makes it.
 
 A built-in name (a file of `data/sources/`, one on the search path `CROWDSWEEP_PLUGINS`, or an entry point
-`crowdsweep.datasets`: see `discovery`) wins over a folder of that name on the search path `CROWDSWEEP_DATA`; a folder
-can always be given by its path. A built-in source is a module with a constant `SOURCE = Source(...)`.
+`crowdsweep.datasets`: see `discovery`) wins over a folder of that name on the search path (`search_path`); a folder can
+always be given by its path. A built-in source is a module with a constant `SOURCE = Source(...)`.
 """
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,14 +13,17 @@ from typing import Annotated, Literal, get_args
 
 from annotated_types import Ge, Gt, Lt
 
+from crowdsweep.data.computed.features import FITTED, with_computed
+from crowdsweep.data.computed.kinds import computed, is_computed
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.on_disk.folder import is_dataset_folder, read_folder
+from crowdsweep.data.public import PUBLIC_DATASETS
+from crowdsweep.data.search_path import SEARCH_PATH, search_path
 from crowdsweep.errors import DataError, UnknownName
 from crowdsweep.paths import at_home, is_folder, names_in
 from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 
-SEARCH_PATH = "CROWDSWEEP_DATA"
 CrowdName = Literal["setup1", "cifar", "bad-votes"]
 """A crowd that can be simulated over gold (`data.crowds_over_gold`)."""
 
@@ -59,7 +61,8 @@ class FolderParams:
     """What every folder takes in addition.
 
     Attributes:
-        features: which `features-NAME.npz`, or how those answered for which something holds: `platform=mt`.
+        features: which `features-NAME.npz`; computed ones, `{text: tfidf}`; or how those answered for which something
+            holds: `platform=mt`.
         where: only the annotations for which something holds: `platform=f8`.
         annotator_features: which `annotator-features-NAME.npz`; `annotators` for its table, `none` for none.
     """
@@ -114,7 +117,8 @@ def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
 
     Args:
         name: a built-in dataset, a folder on the search path `CROWDSWEEP_DATA`, or a folder's path.
-        params: dataset parameters. A built-in takes its own; a folder takes `features` (which features file),
+        params: dataset parameters. A built-in takes its own; a folder takes `features` (which features file, or which
+            computed ones, as `text:tfidf`),
             `annotator_features` (which of annotators) and `where` (a filter such as `platform=f8`); the common ones are
             checked here and applied by `splits.prepare`.
 
@@ -131,7 +135,12 @@ def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
         base = found.base(full)
         return replace(base, params={**full, "version": found.version})
     assert folder is not None  # noqa: S101 - `find_folder` raised otherwise
-    base = read_folder(folder, **{key: _text_param(params, key) for key in FOLDER_PARAMS})
+    given = {key: _text_param(params, key) for key in FOLDER_PARAMS}
+    kind = given["features"]
+    if kind is None or not is_computed(kind):
+        base = read_folder(folder, **given)
+    else:
+        base = with_computed(read_folder(folder, **{**given, "features": "none"}), kind)
     return replace(base, params={key: params[key] for key in FOLDER_PARAMS if params.get(key) is not None})
 
 
@@ -176,8 +185,19 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
     _check_crowd(params, own, where)
     if params.get("folds") is not None:
         whole_param(params, "folds", at_least=3)
+        _check_fitted(params.get("features"), where)
     if params.get("annotator_dropout") is not None:
         number_param(params, "annotator_dropout", at_least=0, below=1)
+
+
+def _check_fitted(features: Scalar, where: str) -> None:
+    """Refuses features that are fitted to training items where each seed has others."""
+    if isinstance(features, str) and is_computed(features) and computed(features).method in FITTED:
+        raise DataError(
+            f"{where}, parameter folds: expected features that no training item decides, got {features}: each fold "
+            f"trains on other items, and would have been read by the words of all; leave folds out, or take the "
+            f"features of an encoder ({{text: sentence-transformers/NAME}})"
+        )
 
 
 def _check_crowd(params: Mapping[str, Scalar], own: tuple[str, ...], where: str) -> None:
@@ -243,11 +263,6 @@ def _text_param(params: Mapping[str, Scalar], name: str) -> str | None:
     return value
 
 
-def search_path() -> list[Path]:
-    """Returns the folders that `CROWDSWEEP_DATA` names, in order."""
-    return [at_home(part) for part in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if part]
-
-
 def _folders() -> list[str]:
     return [
         folder.name
@@ -268,5 +283,8 @@ def find_folder(name: str) -> Path:
         return path
     if len(path.parts) > 1:
         raise DataError(f"dataset {name}: expected a folder with annotations.csv or votes.csv, found no such folder")
-    places = os.environ.get(SEARCH_PATH) or "not set"
-    raise UnknownName("dataset", name, names(), f"search path {SEARCH_PATH} ({places})")
+    places = ", ".join(map(str, search_path())) or "empty"
+    where = f"search path {SEARCH_PATH} ({places})"
+    if name in PUBLIC_DATASETS:
+        raise DataError(f"dataset {name}: is not on the {where}; `crowdsweep fetch {name}` gets it")
+    raise UnknownName("dataset", name, names(), where)

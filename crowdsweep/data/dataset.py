@@ -167,6 +167,8 @@ class CrowdDataset:
         item_names, annotator_names, class_names: what the codes stand for.
         class_labels: how the classes stand in the data's files, all different; as `class_names` where it is left out.
         annotator_features: float32 [annotators, annotator_features].
+        features_from: what computed the items' features of what else is known of them, `text:tfidf 1`; empty where
+            they are data.
         crowd: the true confusion matrices where the crowd was simulated.
         params: the dataset parameters that made it (`annotators: 100`).
         seed_dependent: whether the crowd is drawn anew from each trial's seed (`catalogue.Source.draw`).
@@ -187,6 +189,7 @@ class CrowdDataset:
     class_names: tuple[str, ...]
     class_labels: tuple[str, ...] = ()
     annotator_features: AnnotatorFeatures | None = None
+    features_from: str = ""
     crowd: TrueCrowd | None = None
     params: Mapping[str, Scalar] = field(default_factory=dict)
     seed_dependent: bool = False
@@ -211,11 +214,14 @@ class CrowdDataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the canonical bytes of everything that can decide a result; names of annotators are not in it."""
+        """Hash of the canonical bytes of everything that can decide a result; names of annotators are not in it. Of
+        computed features it is what computed them: their last digits are each machine's own."""
         digest = blake2b(digest_size=16)
         digest.update(self.annotations.fingerprint().encode())
         digest.update(repr((self.scale, self.class_names, sorted(self.params.items()))).encode())
-        parts: list[np.ndarray | None] = [self.split, self.gold.item, self.gold.label, self.items.features]
+        features = None if self.features_from else self.items.features
+        digest.update(self.features_from.encode())
+        parts: list[np.ndarray | None] = [self.split, self.gold.item, self.gold.label, features]
         parts += [self.items.unit, self.annotator_features]
         if self.crowd is not None:
             parts += [self.crowd.group, self.crowd.confusion]

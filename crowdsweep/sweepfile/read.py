@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.computed.kinds import kind_of
 from crowdsweep.errors import (
     BadInput,
+    DataError,
     SweepFileError,
     UnknownName,
     Where,
@@ -158,6 +160,8 @@ def _jsonable(value: Any) -> Any:
 def _datasets(given: Any, where: Where) -> Iterator[DatasetEntry]:
     seen: dict[tuple[str, ...], Where] = {}
     for place, entry in named_entries(given, where, "dataset"):
+        if "features" in entry:
+            entry = {**entry, "features": _features(entry["features"], place.at("features"))}
         for key, value in entry.items():
             _check_axis(value, place.at(key))
         axes = [value if isinstance(value, list) else [value] for value in entry.values()]
@@ -176,6 +180,16 @@ def _datasets(given: Any, where: Where) -> Iterator[DatasetEntry]:
                 )
             seen[key] = place
             yield dataset
+
+
+def _features(given: Any, where: Where) -> Any:
+    """Returns what `features` says, computed ones (`{text: tfidf}`) by the text that stands for them."""
+    try:
+        if isinstance(given, list):
+            return [kind_of(part, where.at(index)) for index, part in enumerate(given)]
+        return kind_of(given, where)
+    except DataError as error:
+        raise SweepFileError(str(error)) from None
 
 
 def _check_axis(value: Any, where: Where) -> None:

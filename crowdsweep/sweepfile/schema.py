@@ -10,6 +10,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.computed.kinds import METHODS, pattern_of
 from crowdsweep.metrics.known import ITEM_METRICS, NAMES_WITH_A_GOAL, SPLITS
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
@@ -117,6 +118,7 @@ def _dataset_entry() -> Schema:
     sources = {name: source for name, source in found.items() if source is not None}
     common = {parameter.name: _parameter(parameter) for parameter in parameters_of(catalogue.CommonParams).values()}
     folder = {parameter.name: _parameter(parameter) for parameter in parameters_of(catalogue.FolderParams).values()}
+    folder["features"] = _or_computed(folder["features"])
     simulated: dict[str, Schema] = {
         key: {"description": f"of {name}; default {default}", "type": ["string", "number", "boolean", "null"]}
         for name, source in sources.items()
@@ -133,6 +135,14 @@ def _dataset_entry() -> Schema:
     folders = {"properties": {"name": {**_TEXT, "not": _one_of(sources)}}}
     entry["allOf"].append({"if": folders, "then": {"propertyNames": _one_of(["name", *common, *folder])}})
     return {"anyOf": [name, entry]}
+
+
+def _or_computed(file: Schema) -> Schema:
+    """Returns what `features` takes: what names a file, or a mapping that says what they are computed of."""
+    about = {key: file[key] for key in ("description", "default") if key in file}
+    named = {key: value for key, value in file.items() if key not in about}
+    methods: dict[str, Schema] = {of: {**_TEXT, "pattern": pattern_of(of)} for of in METHODS}
+    return {**about, "anyOf": [named, {**_mapping(methods), "minProperties": 1, "maxProperties": 1}]}
 
 
 def _model_entry(models: Mapping[str, Found], shapes: Mapping[str, str]) -> Schema:

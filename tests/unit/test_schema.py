@@ -181,6 +181,8 @@ def test_what_the_validator_refuses_and_one_place_tells_is_refused(editor: Draft
         {**LEAST, "protocol": None, "budget": {"hours": None}},
         {**LEAST, "datasets": [{"name": ["digits", "gaussians"], "annotators": [10, 20], "redundancy": None}]},
         {**LEAST, "datasets": ["./mine", {"name": "../theirs", "features": "bert", "where": "platform=f8"}]},
+        {**LEAST, "datasets": [{"name": "./mine", "features": ["none", {"text": "tfidf"}]}]},
+        {**LEAST, "datasets": [{"name": "./mine", "features": {"text": "sentence-transformers/a/b"}}]},
         {**LEAST, "study": {"template": "redundancy", "labels_per_item": {"anesthesia": [1, 3]}}},
         {**LEAST, "published": {"table": "t", "values": []}},
         model(name="soft-mv", params={"network": "text_cnn", "filters": 8}),
@@ -284,6 +286,10 @@ def test_a_dataset_takes_its_own_parameters_alone(editor: Draft7Validator) -> No
         {"name": "anesthesia", "feature_seed": 3},
         {"name": "./mine", "feature_seed": 3},
         {"name": "digits", "features": "x"},
+        {"name": "./mine", "features": {"text": "tfdf"}},
+        {"name": "./mine", "features": {"text": "sentence-transformers/"}},
+        {"name": "./mine", "features": {"words": "tfidf"}},
+        {"name": "./mine", "features": {}},
     ):
         assert problems(editor, {**LEAST, "datasets": [entry]}), entry
     assert problems(editor, {**LEAST, "datasets": [{"name": "digits", "annotators": 3}]}) == []

@@ -2,10 +2,11 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.computed.features import with_computed
 from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.on_disk.folder import is_dataset_folder
 from crowdsweep.data.on_disk.folder_files import feature_kinds
@@ -18,6 +19,12 @@ from crowdsweep.sweep.starter.sweep_text import STUDY_FILE, SWEEP_FILE, redundan
 from crowdsweep.sweepfile.named import asked_file, sweep_names
 from crowdsweep.sweepfile.read import load_sweep, sweep_of
 from crowdsweep.sweepfile.records import SweepConfig
+
+_OF_TEXTS = "text:tfidf"
+_ON_TEXTS = (
+    "Items have texts: their words are features, of which classifiers learn. Their sense tells more: "
+    "`features: {text: sentence-transformers/all-MiniLM-L6-v2}`, after `pip install 'crowdsweep[text]'`."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +68,9 @@ def starter_files(
         params: that it was loaded with.
         notes: on these, in sentences.
     """
-    facts = facts_of(dataset, params or {})
+    found = _with_features(_Loaded(dataset=dataset, params=dict(params or {}), notes=notes))
+    dataset, notes = found.dataset, found.notes
+    facts = facts_of(dataset, found.params)
     chosen = choose(facts, str(folder))
     study = redundancy_text(folder, facts, chosen)
     texts = {SWEEP_FILE: sweep_text(folder, facts, chosen, notes=notes)}
@@ -160,4 +169,19 @@ def _loaded(folder: Path) -> _Loaded:
         except DataError:
             raise error from None
         notes.append(f"Features of annotators are left out: {error}")
-    return _Loaded(dataset=dataset, params=params, notes=tuple(notes))
+    return _with_features(_Loaded(dataset=dataset, params=params, notes=tuple(notes)))
+
+
+def _with_features(found: _Loaded) -> _Loaded:
+    """Returns a dataset whose texts are features, where its items have texts alone, and all of them (of a token its
+    sentence says more than its word)."""
+    items = found.dataset.items
+    if items.features is not None or items.text is None or items.unit is not None:
+        return found
+    try:
+        dataset = with_computed(found.dataset, _OF_TEXTS)
+    except DataError:  # some have none, or no words in common
+        return found
+    params: dict[str, Scalar] = {**found.params, "features": _OF_TEXTS}
+    dataset = replace(dataset, params={**dataset.params, "features": _OF_TEXTS})
+    return _Loaded(dataset=dataset, params=params, notes=(*found.notes, _ON_TEXTS))

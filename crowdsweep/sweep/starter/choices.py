@@ -48,10 +48,9 @@ class Facts:
         return not self.trial.training.annotations.anonymous
 
     @property
-    def only_text(self) -> bool:
-        """Whether items have a text, and no features; a text is read for one class an item."""
-        items, scale = self.trial.training.items, self.trial.training.scale
-        return items.text is not None and items.features is None and scale != "multilabel"
+    def has_text(self) -> bool:
+        """Whether items have a text that a network can read: for one class an item."""
+        return self.trial.training.items.text is not None and self.trial.training.scale != "multilabel"
 
     @property
     def unseen(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from crowdsweep.data.computed.kinds import as_written
 from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL
 from crowdsweep.metrics.wording import words
 from crowdsweep.models import registered
@@ -56,7 +57,7 @@ def sweep_text(
         yaml.safe_dump({"name": sweep_name(folder)}).strip(),
         "datasets:",
         *(line for note in notes for line in _comment(note, "  ")),
-        f"  - {_flow({'name': dataset, **facts.params})}",
+        f"  - {_dataset_entry(dataset, facts)}",
         "",
         *_comment(_metric_words(facts, taken)),
         "",
@@ -67,11 +68,11 @@ def sweep_text(
     if late := [one for one in chosen if one.left_out]:
         lines += _comment("Left out, as they would take long here; take the `#` away where there is time:", "  ")
         lines += [f"  # - {_entry(one)}  # {one.candidate.why}; {one.left_out}" for one in late]
-    if facts.only_text:
+    if facts.has_text:
         lines += _comment(
-            "A classifier that reads the texts, and labels those that nobody has; it takes its time:", "  "
+            "A classifier that reads the texts word by word, and labels those that nobody has; it takes its time:", "  "
         )
-        lines += ["  # - {name: soft-mv, params: {network: text_cnn}}"]
+        lines += ["  # - {name: soft-mv, label: text-cnn, params: {network: text_cnn}}"]
     lines += ["", *_limits(taken), "", *_comment(_study_words(folder, facts))]
     return "\n".join(lines) + "\n"
 
@@ -97,7 +98,7 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen]) -> str
         f"  labels_per_item: {levels}",
         *_more_of_the_study(facts),
         "datasets:",
-        f"  - {_flow({'name': '.', **facts.params})}",
+        f"  - {_dataset_entry('.', facts)}",
         "models:",
         *(f"  - {_entry(one, search=False)}" for one in studied),
         f"seeds: {{report: {REPORT_SEEDS}}}  # each thins anew",
@@ -191,6 +192,10 @@ def _more_of_the_study(facts: Facts) -> list[str]:
         "  # price_per_label: 0.05  # what a label costs, in any currency: the report then says what a point costs",
         "  # fixed_cost: 20         # what is paid once, however many labels",
     ]
+
+
+def _dataset_entry(dataset: str, facts: Facts) -> str:
+    return _flow({"name": dataset, **{key: as_written(value) for key, value in facts.params.items()}})
 
 
 def _entry(one: Chosen, *, search: bool = True) -> str:

@@ -1,0 +1,74 @@
+"""Adds computed features to a dataset, once for all of its trials."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Bool
+
+from crowdsweep.arrays import ItemFeatures
+from crowdsweep.data.computed.kinds import Computed, as_written, computed
+from crowdsweep.data.dataset import SPLITS, CrowdDataset
+from crowdsweep.errors import DataError
+
+PAIR = " [SEP] "
+"""Between the texts of a pair, for encoders that read both as one."""
+FITTED = ("tfidf",)
+"""Methods that learn from training texts which features there are."""
+
+
+def with_computed(dataset: CrowdDataset, kind: str) -> CrowdDataset:
+    """Returns a dataset with the features that a text such as `text:tfidf` asks for.
+
+    Raises:
+        DataError: nothing is computed so, an item has no text, or a package that computes it is not installed.
+    """
+    where = f"dataset {dataset.name}, "
+    how = computed(kind, where)
+    texts = _texts_of(dataset, kind)
+    features, version = _METHODS[how.method](how, texts, dataset, f"{where}features {kind}")
+    return replace(dataset, items=replace(dataset.items, features=features), features_from=f"{kind} {version}".strip())
+
+
+def training_items(dataset: CrowdDataset) -> Bool[np.ndarray, " items"]:
+    """Tells which items train whatever the seed: those of the split train, else those with an annotation (with the
+    items of their units)."""
+    train = dataset.split == SPLITS.index("train")
+    return train if train.any() else dataset.items.whole_units(dataset.annotations.labels_per_item > 0)
+
+
+def _texts_of(dataset: CrowdDataset, kind: str) -> list[str]:
+    """Returns a text for each item; of a pair both."""
+    items, asked = dataset.items, as_written(kind)
+    if items.text is None:
+        raise DataError(
+            f"dataset {dataset.name}: features {asked} need texts, and it has none; put a column text into its items "
+            f"file (`crowdsweep init FILE --text COLUMN` does), or leave `features` out"
+        )
+    lacking = [place for place, text in enumerate(items.text) if not text.strip()]
+    if lacking:
+        raise DataError(
+            f"dataset {dataset.name}: features {asked} need a text of every item, {len(lacking):,} have none, such as "
+            f"{dataset.item_names[lacking[0]]!r}; fill in the column text of its items file, or leave `features` out"
+        )
+    if items.text_b is None:
+        return list(items.text)
+    return [f"{text}{PAIR}{other}" for text, other in zip(items.text, items.text_b, strict=True)]
+
+
+def _tfidf(_: Computed, texts: Sequence[str], dataset: CrowdDataset, where: str) -> tuple[ItemFeatures, str]:
+    from crowdsweep.data.computed import tfidf  # noqa: PLC0415 - scikit-learn takes a second to import
+
+    return tfidf.tfidf(texts, training_items(dataset), where), str(tfidf.VERSION)
+
+
+def _sentences(how: Computed, texts: Sequence[str], _: CrowdDataset, where: str) -> tuple[ItemFeatures, str]:
+    from crowdsweep.data.computed.sentences import embedded  # noqa: PLC0415 - brings torch
+
+    return embedded(how.model, texts, where)
+
+
+_METHODS: Mapping[str, Callable[[Computed, Sequence[str], CrowdDataset, str], tuple[ItemFeatures, str]]] = {
+    "tfidf": _tfidf,
+    "sentence-transformers": _sentences,
+}

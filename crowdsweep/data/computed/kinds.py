@@ -1,0 +1,80 @@
+"""What features can be computed of: as a sweep file says it, `{text: tfidf}`, and as one text, `text:tfidf`.
+
+The text is what stands in results and keys of trials, the mapping what people write.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+from crowdsweep.errors import DataError, Where, shortened, shown, suggestion
+
+Of = Literal["text"]
+METHODS: Mapping[Of, tuple[str, ...]] = {"text": ("tfidf", "sentence-transformers/NAME")}
+_NAMED = "/NAME"  # the end of a method that names a model
+
+
+class Computed(NamedTuple):
+    """How features are computed.
+
+    Attributes:
+        of: what they are computed of.
+        method: `tfidf`, `sentence-transformers`.
+        model: its name; empty where the method has none.
+    """
+
+    of: Of
+    method: str
+    model: str = ""
+
+
+def is_computed(kind: object) -> bool:
+    """Whether a dataset parameter `features` asks for computed ones; else it names a file, or answers."""
+    return isinstance(kind, str) and kind.partition(":")[0] in METHODS and ":" in kind
+
+
+def computed(kind: str, where: str = "") -> Computed:
+    """Returns what a text such as `text:tfidf` asks for.
+
+    Raises:
+        DataError: nothing is computed so.
+    """
+    of, _, told = kind.partition(":")
+    method, _, model = told.partition("/")
+    known = METHODS[cast(Of, of)]
+    plain = {name.removesuffix(_NAMED): name.endswith(_NAMED) for name in known}
+    if method not in plain or plain[method] != bool(model):
+        raise DataError(
+            f"{where}features, {of}: expected {' or '.join(known)}, got {shown(told)}; {suggestion(told, known)}"
+        )
+    return Computed(cast(Of, of), method, model)
+
+
+def kind_of(given: Any, where: Where) -> Any:
+    """Returns `text:tfidf` of `{text: tfidf}`; anything but a mapping as it is.
+
+    Raises:
+        DataError: nothing is computed of that, or so.
+    """
+    if isinstance(given, Mapping):
+        told = [(of, method) for of, method in given.items() if of in METHODS and isinstance(method, str)]
+        if len(told) != 1 or len(given) != 1:
+            raise DataError(where.says(f"expected {' or '.join(_forms())}, got {shortened(repr(dict(given)))}"))
+        given = ":".join(told[0])
+    if is_computed(given):
+        computed(given, f"{where}: ")
+    return given
+
+
+def pattern_of(of: Of) -> str:
+    """Returns a regular expression of the methods that compute features of something."""
+    named = (f"{name.removesuffix(_NAMED)}/.+" if name.endswith(_NAMED) else name for name in METHODS[of])
+    return f"^({'|'.join(named)})$"
+
+
+def _forms() -> list[str]:
+    return [f"{{{of}: {method}}}" for of, known in METHODS.items() for method in known]
+
+
+def as_written(kind: Any) -> Any:
+    """Returns `{text: tfidf}` of `text:tfidf`, for a sweep file; what is not computed as it is."""
+    return dict([kind.split(":", 1)]) if is_computed(kind) else kind

@@ -1,0 +1,247 @@
+"""One file from elsewhere over HTTP, whole or kept for later: what came before a connection was cut is not asked for
+again.
+
+`NAME.part` holds what came so far, and `NAME.from` where it came from. A server that sends the rest (206) of the same
+file, by its entity tag and size, is taken at its word; anything else begins anew. Whole is what has the size that the
+server said, and the checksum where there is one.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from crowdsweep.errors import DataError, error_words
+from crowdsweep.files.inside import content_of
+from crowdsweep.paths import is_file
+from crowdsweep.units import show_file_size
+
+MOST_BYTES = 1 << 30
+"""Of one file: no dataset here is nearly as large."""
+_ATTEMPTS = 4
+_PAUSE_S = 1.0  # before the second attempt; each further one waits as much longer
+_TIMEOUT_S = 30.0  # without a byte
+_PIECE = 1 << 16
+_LATER = (408, 425, 429, 500, 502, 503, 504)  # statuses that may be others soon
+_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Cut(Exception):
+    """A connection ended, or a server could not answer, before a file was whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _From:
+    """What the beginning of a file belongs to: its address, its entity tag and its size, where the server told them."""
+
+    url: str
+    tag: str | None = None
+    size: int | None = None
+
+
+def download(url: str, folder: Path, name: str, tell: Callable[[str], None]) -> Path:
+    """Returns where a file lies that was fetched now, or earlier and whole.
+
+    Args:
+        url: `https://…` or `http://…`.
+        folder: that it goes into, which is there.
+        name: that it gets there.
+        tell: is told in sentences what goes on.
+
+    Raises:
+        DataError: it cannot be had from there; what came of it so far is kept. Or another process fetches it.
+    """
+    whole = folder / name
+    if is_file(whole):
+        return whole
+    with _alone_with(folder, name) as (file, descriptor):
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                _receive(url, file, descriptor, name)
+                break
+            except _Cut as cut:
+                have = show_file_size(file.seek(0, os.SEEK_END))
+                if attempt == _ATTEMPTS:
+                    raise DataError(
+                        f"{url}: cannot be had: {cut}, {_ATTEMPTS} times; {have} are kept, the same command goes on "
+                        f"from there"
+                    ) from cut
+                tell(f"{name}: {cut} after {have}; trying again")
+                time.sleep(attempt * _PAUSE_S)
+        file.flush()
+        os.fsync(file.fileno())
+        os.rename(f"{name}.part", name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+        _remove(descriptor, f"{name}.from")
+    return whole
+
+
+def digest_of(path: Path, algorithm: str) -> str:
+    """Returns a file's digest in hexadecimal.
+
+    Args:
+        path: the file.
+        algorithm: `sha256`, or `md5`, which tells damage and no malice.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+
+
+@contextmanager
+def _alone_with(folder: Path, name: str) -> Generator[tuple[IO[bytes], int]]:
+    """Yields the beginning of a file, locked, and the descriptor of its folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with open(os.open(f"{name}.part", _NEW_FILE, 0o666, dir_fd=descriptor), "r+b") as file:  # noqa: PTH123 - a descriptor, not a path
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DataError(f"{folder / name}: another crowdsweep fetches it; wait until it has ended") from None
+            try:
+                yield file, descriptor
+            finally:
+                if not file.seek(0, os.SEEK_END):  # what holds nothing is not kept
+                    _remove(descriptor, f"{name}.part", f"{name}.from")
+    finally:
+        os.close(descriptor)
+
+
+def _remove(folder: int, *names: str) -> None:
+    for name in names:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+
+
+def _receive(url: str, file: IO[bytes], folder: int, name: str) -> None:
+    """Adds to a file what it lacks.
+
+    Raises:
+        _Cut: it is not whole afterwards.
+        DataError: the server does not have it, or sends something else.
+    """
+    have, known = file.seek(0, os.SEEK_END), _read_note(folder, name)
+    if known is None or known.url != url:
+        have, known = 0, _From(url=url)
+    for begins in dict.fromkeys((have, 0)):  # anew where the server does not go on with the same file
+        try:
+            with _answer(url, begins) as response:
+                start, told = _what_comes(response, url)
+                if start and (start != begins or (told.tag, told.size) != (known.tag, known.size)):
+                    continue
+                file.seek(start)
+                file.truncate()
+                _write_note(folder, name, told)
+                _copy(response, file, told)
+                return
+        except _AllThere as there:
+            if there.size == have == known.size:
+                return
+    raise DataError(f"{url}: expected a file, the server sends only a part of it; get it by hand")
+
+
+class _AllThere(Exception):
+    """A server has nothing behind the bytes that are here: so many it has."""
+
+    def __init__(self, size: int | None) -> None:
+        super().__init__()
+        self.size = size
+
+
+def _answer(url: str, begins: int) -> HTTPResponse:
+    """Asks for a file, from a byte on."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise DataError(f"{url}: expected an address that begins with https:// or http://")
+    headers = {"User-Agent": "crowdsweep", "Accept-Encoding": "identity"}
+    headers |= {"Range": f"bytes={begins}-"} if begins else {}
+    request = Request(url, headers=headers)  # noqa: S310 - the scheme is checked
+    try:
+        return build_opener(_NoWeaker).open(request, timeout=_TIMEOUT_S)
+    except HTTPError as error:
+        with error:
+            if error.code == 416 and begins:
+                _, size = _range_of(error.headers.get("Content-Range"))
+                raise _AllThere(size) from error
+            if error.code in _LATER:
+                raise _Cut(f"the server answered {error.code} ({error.reason})") from error
+            raise DataError(
+                f"{url}: cannot be had: the server answered {error.code} ({error.reason}); it may have moved: tell us, "
+                f"or get it by hand"
+            ) from error
+    except URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            raise _Cut("the server was silent") from error
+        raise DataError(
+            f"{url}: cannot be reached ({error.reason}); is there a network, or a proxy to be named in HTTPS_PROXY?"
+        ) from error
+    except (HTTPException, OSError) as error:
+        raise _Cut(f"the connection was lost ({error_words(error)})") from error
+
+
+class _NoWeaker(HTTPRedirectHandler):
+    """Follows no redirection from https to anything else, and none to what is no web address."""
+
+    def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
+        allowed = ("https",) if req.type == "https" else ("http", "https")
+        if urlsplit(newurl).scheme not in allowed:
+            raise DataError(f"{req.full_url}: expected a file, was sent on to {newurl}, which is not followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _what_comes(response: HTTPResponse, url: str) -> tuple[int, _From]:
+    """Returns the byte that an answer begins with, and what it belongs to."""
+    tag, length = response.headers.get("ETag"), response.headers.get("Content-Length")
+    if response.status == 206:
+        start, size = _range_of(response.headers.get("Content-Range"))
+        return start or 0, _From(url=url, tag=tag, size=size)
+    return 0, _From(url=url, tag=tag, size=int(length) if length is not None and length.isdecimal() else None)
+
+
+def _range_of(text: str | None) -> tuple[int | None, int | None]:
+    """Returns the first byte and the size that a Content-Range tells."""
+    found = _RANGE.fullmatch(text or "")
+    return (None, None) if found is None else (int(found[1]) if found[1] else None, int(found[2]))
+
+
+def _copy(response: HTTPResponse, file: IO[bytes], told: _From) -> None:
+    if told.size is not None and told.size > MOST_BYTES:
+        many = show_file_size(told.size)
+        raise DataError(f"{told.url}: expected at most {show_file_size(MOST_BYTES)}, the server announces {many}")
+    while piece := _piece_of(response):
+        file.write(piece)
+        if file.tell() > MOST_BYTES:
+            raise DataError(f"{told.url}: expected at most {show_file_size(MOST_BYTES)}, the server sends more")
+    if told.size is not None and file.tell() != told.size:
+        raise _Cut("the connection was cut")
+
+
+def _piece_of(response: HTTPResponse) -> bytes:
+    try:
+        return response.read(_PIECE)
+    except (HTTPException, OSError) as error:
+        raise _Cut(f"the connection was cut ({error_words(error)})") from error
+
+
+def _read_note(folder: int, name: str) -> _From | None:
+    """Returns what the beginning of a file belongs to; None where that is not known."""
+    try:
+        told = json.loads(content_of(folder, f"{name}.from", 10_000) or b"null")
+        return _From(url=str(told["url"]), tag=told["tag"], size=told["size"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _write_note(folder: int, name: str, told: _From) -> None:
+    descriptor = os.open(f"{name}.from", _NEW_FILE | os.O_TRUNC, 0o666, dir_fd=folder)
+    with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
+        json.dump(asdict(told), file)

@@ -1,0 +1,169 @@
+"""A public dataset, from where it lies to a folder here: whole and as it should be, or not at all.
+
+What is downloaded lies in `.crowdsweep-fetch/NAME` beside the folder until that is whole, so that a command that was
+ended goes on; what is not what it should be is removed.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.on_disk.folder import is_dataset_folder, read_folder
+from crowdsweep.data.on_disk.new_folder import check_new, written_whole
+from crowdsweep.data.public import Counts, PublicDataset, PublicFile
+from crowdsweep.errors import DataError, error_words
+from crowdsweep.fetching.archives import take_out
+from crowdsweep.fetching.converters import CONVERTERS, Release
+from crowdsweep.fetching.download import digest_of, download
+from crowdsweep.files import csv_files
+from crowdsweep.files.inside import names_below, opened_folder
+from crowdsweep.units import show_file_size
+
+DOWNLOADS = ".crowdsweep-fetch"
+SOURCE_FILE = "SOURCE.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """A dataset that lies here.
+
+    Attributes:
+        folder: where.
+        was_there: whether it did before.
+    """
+
+    folder: Path
+    was_there: bool
+
+
+def fetch(public: PublicDataset, place: Path, tell: Callable[[str], None]) -> Fetched:
+    """Fetches a dataset into a folder of its name; does nothing where it is one already.
+
+    Args:
+        public: the dataset.
+        place: the folder of datasets that its own goes into; made where it is missing.
+        tell: is told in sentences what goes on.
+
+    Raises:
+        DataError: a file cannot be had, is not what it should be, or the folder cannot be written.
+    """
+    folder = place / public.name
+    if is_dataset_folder(folder):
+        return Fetched(folder=folder, was_there=True)
+    check_new(folder)
+    try:
+        with opened_folder(place, DOWNLOADS, public.name, make=True) as downloads:
+            here = place / DOWNLOADS / public.name
+            received = {file.name: download(file.url, here, file.name, tell) for file in public.files}
+            try:
+                _build(public, received, folder, tell)
+            finally:
+                _remove(downloads)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {error_words(error)}; choose another place by --to") from error
+    finally:
+        _remove_folders(place, public.name)
+    return Fetched(folder=folder, was_there=False)
+
+
+def _build(public: PublicDataset, received: Mapping[str, Path], folder: Path, tell: Callable[[str], None]) -> None:
+    """Checks what came, and writes the folder."""
+    files: dict[str, Path] = {}
+    digests: dict[str, str] = {}
+    for file in public.files:
+        path = received[file.name]
+        _check_kind(file, path)
+        digests[file.name] = _checked_digest(file, path, tell)
+        files |= take_out(path, file.members, path.parent) if file.members else {file.name: path}
+    release = CONVERTERS[public.converter](files)
+    with written_whole(folder) as draft:
+        _write(public, release, draft)
+        (draft / SOURCE_FILE).write_text(_source_text(public, digests), encoding="utf-8")
+        _check_counts(public, read_folder(draft))
+
+
+def _check_kind(file: PublicFile, path: Path) -> None:
+    """Refuses a web page in place of a file: what a site sends that has moved, or asks who one is."""
+    with path.open("rb") as opened:
+        beginning = opened.read(512).lstrip().lower()
+    if beginning.startswith((b"<!doctype html", b"<html")):
+        raise DataError(f"{file.url}: expected {file.name}, got a web page (HTML); it was removed: has it moved?")
+
+
+def _checked_digest(file: PublicFile, path: Path, tell: Callable[[str], None]) -> str:
+    """Returns what is known of a file's bytes, checked where its publisher said what they are."""
+    size = show_file_size(path.stat().st_size)
+    if file.checksum is None:
+        received = f"sha256:{digest_of(path, 'sha256')}"
+        tell(f"{file.name}: {size}; no checksum is published; received {received}")
+        return received
+    algorithm, _, wanted = file.checksum.partition(":")
+    if (received := digest_of(path, algorithm)) != wanted:
+        raise DataError(
+            f"{file.url}: expected a file whose {algorithm} is {wanted}, got {received} ({size}); it was removed: "
+            f"fetch it again, and where the same comes, it was changed since"
+        )
+    tell(f"{file.name}: {size}; its checksum is as published ({file.checksum})")
+    return file.checksum
+
+
+def _write(public: PublicDataset, release: Release, folder: Path) -> None:
+    csv_files.write_rows(folder / "annotations.csv", ("item", "annotator", "label"), release.answers)
+    columns = list(dict.fromkeys(name for known in release.items.values() for name in known))
+    rows = ((item, *(known.get(name, "") for name in columns)) for item, known in release.items.items())
+    csv_files.write_rows(folder / "items.csv", ("item", *columns), rows)
+    csv_files.write_rows(folder / "classes.csv", ("label", "name"), public.classes.items())
+    for kind, features in release.features.items():
+        np.savez(
+            folder / f"features-{kind}.npz", features=features.astype(np.float32), item=np.array(list(release.items))
+        )
+    about = {"name": public.name, "title": public.title, "scale": "nominal", "missing": []}
+    (folder / "dataset.yaml").write_text(yaml.safe_dump(about, sort_keys=False), encoding="utf-8")
+
+
+def _check_counts(public: PublicDataset, dataset: CrowdDataset) -> None:
+    """Refuses a dataset that does not hold what it should: another version, or a file that was cut or changed."""
+    rows = dataset.annotations
+    found = Counts(
+        items=dataset.items.n_items,
+        annotated=int((rows.labels_per_item > 0).sum()),
+        annotators=rows.n_active_annotators,
+        annotations=len(rows),
+        gold=len(np.unique(dataset.gold.item)),
+    )
+    if found != public.counts:
+        wanted, got = asdict(public.counts), asdict(found)
+        told = ", ".join(f"{wanted[name]:,} {name}, got {got[name]:,}" for name in got if wanted[name] != got[name])
+        raise DataError(
+            f"{public.name}: expected {told}; what came is not what the papers describe, and was removed: "
+            f"see {public.home}"
+        )
+
+
+def _source_text(public: PublicDataset, digests: Mapping[str, str]) -> str:
+    files = "\n".join(f"- {file.url}\n  {digests[file.name]}" for file in public.files)
+    return (
+        f"# {public.title}\n\nLicence: {public.licence}.\nCite: {public.citation}.\nAbout it: {public.home}\n\n"
+        f"Fetched by crowdsweep from:\n\n{files}\n"
+    )
+
+
+def _remove(folder: int) -> None:
+    """Removes the files of an opened folder of downloads."""
+    for name in names_below(folder):
+        with suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+
+
+def _remove_folders(place: Path, name: str) -> None:
+    """Removes the folders of downloads that are empty."""
+    with suppress(OSError), opened_folder(place, DOWNLOADS) as above:
+        os.rmdir(name, dir_fd=above)
+    with suppress(OSError), opened_folder(place) as above:
+        os.rmdir(DOWNLOADS, dir_fd=above)
