@@ -144,7 +144,7 @@ def _post(url: str, content: bytes, sleep: Callable[[float], None]) -> str:
         if number:
             sleep(_PAUSE_S * number)
         try:
-            with _OPENER.open(_request(url, content), timeout=_ANSWER_S):
+            with _opener().open(_request(url, content), timeout=_ANSWER_S):
                 return ""
         except urllib.error.HTTPError as error:
             why = f"it answered {error.code}"
@@ -156,14 +156,18 @@ def _post(url: str, content: bytes, sleep: Callable[[float], None]) -> str:
     return plain(shortened(discreetly(why, url)))
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The host that was named is told, and no other."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Called by urllib; None: the answer stands as it is."""
-
-
-_OPENER = urllib.request.build_opener(_NoRedirect)
+def _opener() -> urllib.request.OpenerDirector:
+    """Returns what sends a request to the host that was named and to no other: a redirect is an answer like any."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    return opener
 
 
 def _request(url: str, content: bytes) -> urllib.request.Request:

@@ -65,7 +65,9 @@ def test_ranges_are_those_of_the_frame() -> None:
 
 
 def test_named_ticks_are_told_with_their_places() -> None:
-    line = CurveLine(label="a", x=[100, 1000, 10000], y=[0.9, 0.8, 0.7], low=[0.8, None, 0.6], high=[0.95, None, 0.8])
+    line = CurveLine(
+        label="a", x=[100.0, 1000.0, 10000.0], y=[0.9, 0.8, 0.7], low=[0.8, None, 0.6], high=[0.95, None, 0.8]
+    )
     drawn = Curve(title="t", x_label="annotators", y_label="accuracy", lines=[line], log_x=True, percent=True)
     svg = to_svg(curve(drawn), "f1", "d")
     (plot,) = told(svg)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
+from typing import Any
 
 from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
@@ -109,11 +110,14 @@ def _at_work(trials: Sequence[RunningTrial]) -> SlotAtWork:
 
 def now_of(text: str) -> Now:
     """Returns what `Now.to_json` wrote."""
-    told = json.loads(text)
-    running = [
-        RunningTrial(**{**one, "curve": [(step, score) for step, score in one["curve"]]}) for one in told["running"]
-    ]
-    return Now(**{**told, "running": running})
+    told: dict[str, Any] = json.loads(text)
+    running = [_trial_of(one) for one in told.pop("running")]
+    return Now(**told, running=running)
+
+
+def _trial_of(told: dict[str, Any]) -> RunningTrial:
+    curve = [(step, score) for step, score in told.pop("curve")]
+    return RunningTrial(**told, curve=curve)
 
 
 class Watch:

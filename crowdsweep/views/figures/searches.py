@@ -140,8 +140,8 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
             color, width = to_rgba(ACCENT, _strength(share, _FAINTEST_LINE)), 0.8 + 1.6 * share
             path = [math.nan if height is None else height for height in own]
             axes.plot(list(range(len(own))), path, marker="o", markersize=2.5, color=color, linewidth=width)
-            known = [(at, height) for at, height in enumerate(own) if height is not None]
-            figure.tell(axes, *zip(*known, strict=True), [told[place]] * len(known))
+            known = {at: height for at, height in enumerate(own) if height is not None}
+            figure.tell(axes, list(known), list(known.values()), [told[place]] * len(known))
         for place, (bottom, top) in enumerate(ends):
             axes.axvline(place, color=INK, linewidth=0.8, alpha=0.5, zorder=0)
             axes.text(place, -0.04, bottom, ha="center", va="top", fontsize=8)

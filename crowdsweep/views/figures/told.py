@@ -39,7 +39,7 @@ class TellingFigure(Figure):
         self.savefig(buffer, format="png", dpi=_DOTS, bbox_inches="tight", facecolor="white")
         return buffer.getvalue()
 
-    def tell(self, axes: Axes, x: Sequence[float], y: Sequence[float], words: Sequence[str]) -> None:
+    def tell(self, axes: Axes, x: Sequence[int | float], y: Sequence[int | float], words: Sequence[str]) -> None:
         """Gives words to points.
 
         Args:
