@@ -17,7 +17,7 @@ from crowdsweep.engine.address import wanted_address
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
-from crowdsweep.errors import BadInput, CrowdsweepError, JournalLocked
+from crowdsweep.errors import BadInput, CrowdsweepError, InfeasibleRequest, JournalLocked
 from crowdsweep.paths import is_file
 from crowdsweep.record.events import Mirror
 from crowdsweep.record.fetched import stands_in
@@ -35,6 +35,7 @@ from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweep.warm_start import recorded_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
+from crowdsweep.views.notify import Others, message_of, others_of, tell_others
 from crowdsweep.views.terminal.messages import tell
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def run(
     address: str | None = None,
     quiet: bool = False,
     retry_failed: bool = False,
+    live: bool = False,
 ) -> SweepOutcome:
     """Runs a sweep, or goes on with it, with its record in `store`.
 
@@ -81,6 +83,7 @@ def run(
         address: of a Ray cluster to join; see `cluster.connect`.
         quiet: no progress.
         retry_failed: runs again what failed in earlier runs.
+        live: keeps the report's page up to date meanwhile, and tells its address.
 
     Raises:
         BadInput: the sweep cannot be run as it stands; nothing was run or written.
@@ -92,8 +95,7 @@ def run(
 
     def say(words: str) -> None:
         if not quiet:
-            with suppress(OSError, ValueError):  # nobody reads any more
-                tell(f"{config.name}: {words}")
+            _say(f"{config.name}: {words}")
 
     plan = make_plan(config, recorded_of(config, store))
     for note in plan.notes:
@@ -113,6 +115,10 @@ def run(
             executor = stack.enter_context(closing(_executor(plan, used, address)))
             tracker = _tracker(plan, store, journal, interrupts)
         mirrors = [*([] if quiet else [_terminal(journal)]), *([] if tracker is None else [tracker])]
+        if live:
+            from crowdsweep.views.live_page import LivePage  # noqa: PLC0415 - see above
+
+            mirrors.append(LivePage(store, look=lambda: journal.state, slots=executor.slots_for, tell=_say))
         interrupts.listen()
         outcome = run_sweep(
             plan,
@@ -125,6 +131,45 @@ def run(
             retry_failed=retry_failed,
         )
         return replace(outcome, mlflow_lacks="" if tracker is None else tracker.lacks)
+
+
+@contextmanager
+def notifying(config: SweepConfig, store: Store, command: str | None = None) -> Generator[list[SweepOutcome]]:
+    """Tells those whom a sweep file and a command line name that the sweep has ended, well or not, once all else is
+    done; who could not be told is said in one warning each. Nobody is told of a run that did not begin, or that a
+    person dropped.
+
+    Args:
+        config, store: of the sweep.
+        command: as `others_of`.
+
+    Yields:
+        A list that takes the outcome, once there is one.
+
+    Raises:
+        BadInput: the command is none that could be run here.
+    """
+    others = others_of(config.notify.url, command)
+    if others.url:  # whatever is quiet: the file may be a stranger's
+        _say(f"{config.name}: {others.host} is told when this sweep ends (notify.url)")
+    ended: list[SweepOutcome] = []
+    error = ""
+    try:
+        yield ended
+    except (BadInput, JournalLocked, InfeasibleRequest):
+        if not ended:
+            others = Others()
+        raise
+    except Exception as broken:
+        error = type(broken).__name__
+        raise
+    except BaseException:  # a second Ctrl-C
+        others = Others()
+        raise
+    finally:
+        if (others.url or others.command) and not any(outcome.dropped for outcome in ended):
+            for words in tell_others(others, message_of(store, config.name, error)):
+                _log.warning("nobody was told at %s", words)
 
 
 def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "AnalysedSweep | None":
@@ -280,6 +325,11 @@ def _alone(store: Store) -> Generator[None]:
     finally:
         if rows is not None:
             rows.close()
+
+
+def _say(words: str) -> None:
+    with suppress(OSError, ValueError):  # nobody reads any more
+        tell(words)
 
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:

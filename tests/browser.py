@@ -48,8 +48,7 @@ class Browser:
         self._session = ""
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self._call("Emulation.setDeviceMetricsOverride", **size)
+        self.resize(width, height)
 
     def __enter__(self) -> "Browser":
         return self
@@ -101,9 +100,40 @@ class Browser:
         self.until(f"Boolean({find})")
         self.value(f"{find}.click()")
 
-    def picture(self, path: Path) -> None:
-        """Saves what the window shows as PNG."""
-        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
+    def resize(self, width: int, height: int) -> None:
+        """Gives the window another size, in pixels."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
+
+    def dress(self, *, dark: bool = False, printed: bool = False, scripts: bool = True) -> None:
+        """Shows pages light or dark, as on paper, or without their scripts (those that are opened from now on)."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._call("Emulation.setEmulatedMedia", media="print" if printed else "", features=[scheme])
+        self._call("Emulation.setScriptExecutionDisabled", value=not scripts)
+
+    def point(self, x: float, y: float) -> None:
+        """Moves the pointer to a place of the window."""
+        self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Moves the pointer from one place of the window to another with its button down."""
+        held: dict[str, Any] = {"button": "left", "buttons": 1, "clickCount": 1}
+        self.point(*start)
+        self._call("Input.dispatchMouseEvent", type="mousePressed", x=start[0], y=start[1], **held)
+        for share in (0.5, 1.0):
+            x, y = (a + share * (b - a) for a, b in zip(start, end, strict=True))
+            self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, **held)
+        self._call("Input.dispatchMouseEvent", type="mouseReleased", x=end[0], y=end[1], **held)
+
+    def press(self, key: str) -> None:
+        """Presses a key that is no letter, as `ArrowRight`."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+    def picture(self, path: Path, *, whole: bool = False) -> None:
+        """Saves what the window shows as PNG, or the whole page."""
+        taken = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(taken["data"]))
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1

@@ -224,7 +224,7 @@ class Fit:
 
     def _repr_html_(self) -> str:
         facts = {"why": self.why, "fits": len(self.fitted.fits), **self.params}
-        return as_html(f"{self.model} on {self.fitted.dataset.name}", facts, self.labels)
+        return as_html(f"{self.model} on {self.fitted.dataset.name}", facts, {"": self.labels})
 
     @cached_property
     def _labelled(self) -> Labelled:

@@ -12,13 +12,13 @@ _ROWS = 8
 _STYLE = "margin:0;text-align:left;vertical-align:top"
 
 
-def as_html(title: str, facts: Mapping[str, Any], table: pa.Table | None = None) -> str:
+def as_html(title: str, facts: Mapping[str, Any], tables: Mapping[str, pa.Table] | None = None) -> str:
     """Returns HTML; everything that stands in it is escaped.
 
     Args:
         title: a few words.
         facts: name and value.
-        table: of which the first rows are shown.
+        tables: of which the first rows are shown, by their titles; columns in which nothing stands are left out.
     """
     lines = [f"<strong>{_cell(title)}</strong>"]
     if facts:
@@ -27,12 +27,17 @@ def as_html(title: str, facts: Mapping[str, Any], table: pa.Table | None = None)
             for name, value in facts.items()
         )
         lines.append(f"<table>{rows}</table>")
-    if table is not None:
+    for name, table in (tables or {}).items():
+        lines += [f"<div><em>{_cell(name)}</em></div>"] if name else []
         lines.append(_table(table))
     return "<div>" + "".join(lines) + "</div>"
 
 
 def _table(table: pa.Table) -> str:
+    filled = [
+        name for name in table.column_names if table.column(name).null_count < table.num_rows or not table.num_rows
+    ]
+    table = table.select(filled)
     head = "".join(f"<th>{_cell(name)}</th>" for name in table.column_names)
     columns = [column.to_pylist() for column in table.slice(0, _ROWS).columns]
     body = "".join(

@@ -23,6 +23,7 @@ from crowdsweep.analysis.trial_table import TablePhase, results_table
 from crowdsweep.api.fits import Fit, check_seeds, to_keep
 from crowdsweep.api.loading import without_numpy
 from crowdsweep.api.notebook import as_html
+from crowdsweep.api.plots import Plots
 from crowdsweep.api.threads import one_thread
 from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where
 from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
@@ -41,6 +42,8 @@ from crowdsweep.views.tables.pivot import PlusMinus, render_pivot
 from crowdsweep.views.tables.texts import TableFormat
 
 _SHOWN = ("dataset", "rank", "model", "metric", "mean", "low", "high", "n", "failed")
+
+_FINDINGS = 3  # of a study, that are shown
 
 _log = logging.getLogger(__name__)
 
@@ -107,6 +110,11 @@ class Results:
         """
         with one_thread():
             return render_pivot(self._pivot(metric, beside), form, plus_minus)
+
+    @property
+    def plot(self) -> Plots:
+        """Draws figures of the report for a notebook: `found.plot.means()`, `.curve()`, `.search("cmm")`, …"""
+        return Plots(look=lambda: analysed(self.store))
 
     def figures(self, formats: str = "pdf") -> list[Store]:
         """Writes the report's figures, with their captions, into `figures` of the sweep's folder, as `crowdsweep report
@@ -200,7 +208,14 @@ class Results:
     def _repr_html_(self) -> str:
         found = self.status
         facts = {name: found[name] for name in ("status", "done", "failed", "total")}
-        return as_html(found["name"], {**facts, "folder": self.store}, self.comparison.select(list(_SHOWN)))
+        with one_thread():
+            sweep = analysed(self.store)
+            tables = {"": comparison_table(sweep.comparison).select(list(_SHOWN))}
+            if sweep.study is not None:
+                told = dict(enumerate(sweep.study.findings[:_FINDINGS], start=1))
+                facts |= {f"finding {number}": text for number, text in told.items()}
+                tables[sweep.study.title] = study_table(sweep.study)
+        return as_html(found["name"], {**facts, "folder": self.store}, tables)
 
 
 def results(store: str | Store, /) -> Results:
@@ -228,6 +243,7 @@ def run(
     address: str | None = None,
     retry_failed: bool = False,
     quiet: bool = False,
+    live: bool = False,
 ) -> Results:
     """Runs a sweep, or goes on with it: what its record already holds is not done again. Then writes the report.
 
@@ -242,6 +258,7 @@ def run(
         address: of a Ray cluster to join.
         retry_failed: runs again what failed in earlier runs.
         quiet: no progress.
+        live: keeps the report's page up to date meanwhile, and tells its address.
 
     Raises:
         BadInput: it cannot be run as it stands; nothing was run or written.
@@ -256,8 +273,11 @@ def run(
         )
     config = _config(sweep, overrides or {})
     place = DEFAULT_STORES / config.name if store is None else store_named(store)
-    with one_thread():
-        outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
+    with one_thread(), app.notifying(config, place) as ended:
+        outcome = app.run(
+            config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed, live=live
+        )
+        ended.append(outcome)
         if app.finish(config, place, outcome) is not None:
             app.register(config, place, outcome, _log.info)
     words = app.closing_words(outcome, config, next_calls(overrides or {}, place))

@@ -106,6 +106,12 @@ for command in (
 @click.option("--address", help="A running Ray cluster to join: `host:6379`, or `auto` for this machine's.")
 @click.option("--quiet", is_flag=True, help="No progress, only the result.")
 @click.option("--retry-failed", is_flag=True, help="Run the trials again that failed in earlier runs.")
+@click.option("--live", is_flag=True, help="Keep report.html up to date while it runs, and print its address.")
+@click.option(
+    "--notify-command",
+    metavar="COMMAND",
+    help="Run it when the sweep has ended, with what became of it as JSON on standard input; CROWDSWEEP_NOTIFY.",
+)
 @overrides_option
 def run(
     sweep: Path,
@@ -114,6 +120,8 @@ def run(
     address: str | None,
     quiet: bool,
     retry_failed: bool,
+    live: bool,
+    notify_command: str | None,
     overrides: tuple[str, ...],
 ) -> int:
     """Run a sweep file, or go on with it: what the record already holds is not done again.
@@ -129,8 +137,19 @@ def run(
     words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
     words += ["--engine", engine] if engine else []
     words += ["--address", address] if address else []
+    words += [*(["--live"] if live else []), *(["--notify-command", notify_command] if notify_command else [])]
     then = next_commands(words, overrides, str(place))
-    return run_to_the_end(config, place, then, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
+    return run_to_the_end(
+        config,
+        place,
+        then,
+        engine=engine,
+        address=address,
+        quiet=quiet,
+        retry_failed=retry_failed,
+        live=live,
+        notify_command=notify_command,
+    )
 
 
 @commands.command()

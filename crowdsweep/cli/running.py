@@ -12,6 +12,7 @@ from crowdsweep.record.store_uri import Store
 
 if TYPE_CHECKING:
     from crowdsweep.app import NextSteps
+    from crowdsweep.sweep.driver import SweepOutcome
     from crowdsweep.sweepfile.records import Engine, SweepConfig
 
 
@@ -24,11 +25,24 @@ def run_to_the_end(
     address: str | None = None,
     quiet: bool = False,
     retry_failed: bool = False,
+    live: bool = False,
+    notify_command: str | None = None,
 ) -> int:
-    """Runs a sweep as `app.run` does, writes its report, says how it ended and how to go on; returns the exit code."""
+    """Runs a sweep as `app.run` does, writes its report, says how it ended and how to go on, and tells others; returns
+    the exit code."""
     from crowdsweep import app
 
-    outcome = app.run(config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed)
+    with app.notifying(config, place, notify_command) as ended:
+        outcome = app.run(
+            config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed, live=live
+        )
+        ended.append(outcome)
+        return _finished(config, place, then, outcome, quiet=quiet)
+
+
+def _finished(config: "SweepConfig", place: Store, then: "NextSteps", outcome: "SweepOutcome", *, quiet: bool) -> int:
+    from crowdsweep import app
+
     try:
         if not (quiet or outcome.dropped):
             with suppress(OSError):  # a terminal that was closed costs nobody the report

@@ -12,10 +12,11 @@ from crowdsweep.sweepfile.records import SweepConfig
 
 
 def recorded_config(config: SweepConfig) -> dict[str, Any]:
-    """Returns the sweep file with every default, without the password of a tracking server."""
+    """Returns the sweep file with every default, without what lets one in where it is tracked or told of."""
     mapping = config_to_mapping(config)
-    if uri := mapping["tracking"].get("uri"):
-        mapping["tracking"]["uri"] = without_credentials(uri)
+    for section, key in (("tracking", "uri"), ("notify", "url")):
+        if uri := mapping[section].get(key):
+            mapping[section][key] = without_credentials(uri)
     return mapping
 
 

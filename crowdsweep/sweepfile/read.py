@@ -12,6 +12,7 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.computed.kinds import kind_of
@@ -41,6 +42,7 @@ from crowdsweep.sweepfile.records import (
     EarlyStop,
     Metric,
     ModelEntry,
+    Notify,
     Resources,
     StudyEntry,
     SweepConfig,
@@ -122,6 +124,8 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
                 read[key] = _early_stop(value, place)
             case "sampler":
                 read[key] = sampler_of(value, place)
+            case "notify":
+                read[key] = _notify(value, place)
             case _:
                 read[key] = typed(field_types(SweepConfig)[key], value, place)
     config = SweepConfig(**read)
@@ -328,6 +332,24 @@ def _early_stop(given: Any, where: Where) -> EarlyStop:
         if key in given and rule.kind != "median":
             raise SweepFileError(where.at(key).says(f"expected it beside kind: median alone, got kind: {rule.kind}"))
     return rule
+
+
+def _notify(given: Any, where: Where) -> Notify:
+    if isinstance(given, Mapping) and "command" in given:
+        raise SweepFileError(
+            where.at("command").says(
+                "a sweep file runs no command, whoever wrote it; give it to `crowdsweep run --notify-command`"
+            )
+        )
+    notify: Notify = typed(Notify, given, where)
+    try:
+        parts = urlsplit(notify.url)
+        sound = not notify.url or (parts.scheme in ("http", "https") and parts.hostname and parts.port != 0)
+    except ValueError:  # no port, no address
+        sound = False
+    if not sound or notify.url != plain(notify.url) or " " in notify.url:
+        raise SweepFileError(where.at("url").says("expected http://… or https://… with a host; it is not shown here"))
+    return notify
 
 
 def _study(given: Any, where: Where) -> StudyEntry:

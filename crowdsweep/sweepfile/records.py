@@ -156,6 +156,18 @@ class Tracking:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Notify:
+    """Who is told when a sweep ends, well or not.
+
+    Attributes:
+        url: gets a POST of JSON with the sweep's name, state, counts and best models; its host is said before the sweep
+            begins. Commands are taken from the command line alone.
+    """
+
+    url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishedValue:
     """One printed number: a cell's metric as the paper gives it, in the metric's own units (accuracy .8169).
 
@@ -227,6 +239,7 @@ class SweepConfig:
         resources: what one slot is given.
         engine: Ray actors, or one process beside the command's.
         tracking: where MLflow runs go.
+        notify: who is told when the sweep ends.
         study: a question with an axis and a section of the report of its own.
         published: printed numbers for the report.
         protocol: given to every model that has such a parameter, unless its own params say otherwise.
@@ -248,6 +261,7 @@ class SweepConfig:
     resources: Resources = Resources()
     engine: Engine = "ray"
     tracking: Tracking = Tracking()
+    notify: Notify = Notify()
     study: StudyEntry | None = None
     published: Published = Published()
     protocol: Literal["until_trained", "paper", "equal_budget"] | None = None

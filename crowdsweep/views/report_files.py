@@ -9,6 +9,7 @@ import pyarrow.parquet
 from crowdsweep.analysis.comparison_table import comparison_table
 from crowdsweep.analysis.study_table import study_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
+from crowdsweep.analysis.underway.now import Now
 from crowdsweep.errors import NotWritten, error_words
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replace_files
@@ -49,8 +50,14 @@ def write_report(store: Store, *, refresh: int = 0) -> Store:
     return write_files(analysed(store), refresh=refresh)
 
 
-def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Store:
-    """Writes what `write_report` writes, of a sweep that has been read."""
+def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = None) -> Store:
+    """Writes what `write_report` writes, of a sweep that has been read.
+
+    Args:
+        found: the sweep.
+        refresh: as `write_report`.
+        now: what its driver tells of this moment, where it does.
+    """
     store = found.store
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(found.results(), parquet)
@@ -58,7 +65,7 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0) -> Store:
         "table.csv": to_csv(comparison_table(found.comparison)),
         "table.md": comparison_in_markdown(found),
         "table.tex": comparison_in_latex(found.comparison),
-        "report.html": render_page(found, refresh),
+        "report.html": render_page(found, refresh, now),
     }
     if found.study is not None and found.study.numbers:
         texts[STUDY_FILE] = to_csv(study_table(found.study))

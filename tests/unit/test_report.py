@@ -246,7 +246,7 @@ class _Page(HTMLParser):
         if tag not in self._VOID:
             self.open.append(tag)
         given = dict(attrs)
-        if tag in ("script", "link", "iframe", "object", "embed"):
+        if tag in ("link", "iframe", "object", "embed"):
             self.fetched.append(tag)
         for name in ("src", "href", "xlink:href"):
             value = given.get(name)

@@ -1,4 +1,4 @@
-"""Scores of dev items while models trained, of the trials that a report counts."""
+"""Scores of dev items while models trained, of the trials that a report counts, or of a search."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,12 +13,20 @@ Curves = dict[str, dict[str, list[Steps]]]
 """Metric → model → the curve of each fit."""
 
 
-def training_curves(state: JournalState, trials: Iterable[ShownTrial]) -> dict[Place, Curves]:
-    """Returns the curves by dataset and its parameters; of curves with at least two steps."""
+def training_curves(
+    state: JournalState, trials: Iterable[ShownTrial], *, searched: bool = False
+) -> dict[Place, Curves]:
+    """Returns the curves by dataset and its parameters; of curves with at least two steps.
+
+    Args:
+        state, trials: of the sweep.
+        searched: those of its searches, in place of those that the report counts.
+    """
     found: dict[Place, Curves] = {}
     for trial in trials:
         result = state.results.get(trial.spec.key)
-        if trial.chosen and result is not None and result.watched and len(result.curve) > 1:
+        counts = trial.spec.phase == "search" if searched else trial.chosen
+        if counts and result is not None and result.watched and len(result.curve) > 1:
             place = trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))
             models = found.setdefault(place, {}).setdefault(result.watched, {})
             models.setdefault(trial.label, []).append(result.curve)

@@ -34,7 +34,7 @@ _ANY: Cell = ("", "")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class AskedTrial:
     """A trial that the sweep asks for.
 
     Attributes:
@@ -82,7 +82,7 @@ class Progress:
         self._known: Counter[Cell] = Counter()  # those that were asked for
         self._done: Counter[Cell] = Counter()
         self._among: set[str] = set()
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, AskedTrial] = {}
         self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, Status] = {}
         self._metrics: dict[str, str] = {}  # cell or search → the metric that is scored while its trials train
@@ -179,6 +179,10 @@ class Progress:
         """Whether the sweep asks for a trial."""
         return key in self._asked
 
+    def asked(self, key: str) -> AskedTrial | None:
+        """Returns what is known of a trial; None where the sweep does not ask for it."""
+        return self._asked.get(key)
+
     def describe(self, key: str) -> str:
         """Returns a trial's model, dataset and seed, for people."""
         asked = self._asked.get(key)
@@ -227,7 +231,7 @@ class Progress:
         dataset = dataset_words(spec.dataset, spec.dataset_params, self._among)
         metric = self._metrics.get(search or spec.cell_key, "score")
         fresh = spec.key not in self._asked
-        self._asked[spec.key] = _Asked(spec=spec, label=label, dataset=dataset, search=search, metric=metric)
+        self._asked[spec.key] = AskedTrial(spec=spec, label=label, dataset=dataset, search=search, metric=metric)
         self._bests.expect(spec, label, search)
         self._known[label, dataset] += fresh
         if fresh and spec.key in self._earlier:

@@ -1,5 +1,7 @@
 """Every figure, drawn with matplotlib's objects: the one place that imports it."""
 
+from matplotlib.figure import Figure
+
 from crowdsweep.views.figures.bars import Bar, mean_ranks, means_with_intervals
 from crowdsweep.views.figures.costs import score_against_seconds
 from crowdsweep.views.figures.curves import curve, training_curves
@@ -11,6 +13,7 @@ from crowdsweep.views.figures.stopped import stopped_curves
 
 __all__ = [
     "Bar",
+    "Figure",
     "ReportFigure",
     "ReportFigures",
     "annotator_map",

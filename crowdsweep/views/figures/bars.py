@@ -7,8 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.wording import is_share, readable
+from crowdsweep.metrics.shown import score_words, show_score
+from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.views.figures.drawing import ACCENT, INK, PALETTE, WIDTH, grid, margin_of, round_ticks, scale_of, style
+from crowdsweep.views.figures.told import TellingFigure
+
+_BELOW = 0.24  # of a line, the values of its seeds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +47,11 @@ def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
     low, high = _limits(bars)
     off = [bar.label for bar in bars if not low <= bar.estimate.mean <= high]
     with style():
-        figure = Figure(figsize=(WIDTH, 0.8 + 0.3 * len(bars)))
+        figure = TellingFigure(figsize=(WIDTH, 0.8 + 0.3 * len(bars)))
         axes = figure.subplots()
         for height, bar in enumerate(reversed(bars)):
             _draw_bar(axes, height, bar, scale, low, high)
+            _tell_bar(figure, axes, height, bar, metric)
         axes.set_yticks(range(len(bars)), [bar.label for bar in reversed(bars)])
         axes.set_ylim(-0.6, len(bars) - 0.4)
         margin = margin_of(low, high, 0.04)
@@ -62,10 +67,11 @@ def mean_ranks(ranks: Mapping[str, Sequence[float]]) -> Figure:
     """Draws the mean of each model's ranks over datasets as a dot, its rank on every dataset small and pale; in the
     order given, first on top."""
     with style():
-        figure = Figure(figsize=(WIDTH, 0.8 + 0.3 * len(ranks)))
+        figure = TellingFigure(figsize=(WIDTH, 0.8 + 0.3 * len(ranks)))
         axes = figure.subplots()
-        for height, own in enumerate(reversed(list(ranks.values()))):
+        for height, (model, own) in enumerate(reversed(list(ranks.items()))):
             mean = sum(own) / len(own)
+            figure.tell(axes, [mean], [height], [f"{model}\nmean rank {mean:.1f} on {len(own)}"])
             axes.plot(own, [height] * len(own), "o", markersize=4, color=ACCENT, alpha=0.5, markeredgewidth=0)
             axes.plot([mean], [height], "o", markersize=6.5, color=ACCENT)
             _at_the_end(axes, height, f"{mean:.1f}")
@@ -87,7 +93,7 @@ def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high:
         axes.plot(ends, [height, height], color=ACCENT, linewidth=2, solid_capstyle="butt")
     if not found.constant and len(bar.values) > 1:
         points = [scale * value for value in bar.values]
-        below = [height - 0.24] * len(points)
+        below = [height - _BELOW] * len(points)
         axes.plot(points, below, "o", markersize=3, color=ACCENT, alpha=0.6, markeredgewidth=0)
     if low <= found.mean <= high:
         face = "none" if bar.apart else ACCENT
@@ -99,6 +105,16 @@ def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high:
     if bar.printed is not None:
         axes.plot([scale * bar.printed], [height], "|", markersize=13, markeredgewidth=2, color=PALETTE[1])
     _at_the_end(axes, height, bar.text)
+
+
+def _tell_bar(figure: TellingFigure, axes: Axes, height: int, bar: Bar, metric: str) -> None:
+    """Has a page tell the mean of a line, and the value of each of its seeds."""
+    scale = 100.0 if is_share(metric) else 1.0
+    mean = f"{bar.label}\n{words(metric)} {show_score(bar.estimate, metric)}"
+    figure.tell(axes, [scale * bar.estimate.mean], [height], [mean])
+    if not bar.estimate.constant and len(bar.values) > 1:
+        told = [f"{bar.label}, one seed\n{score_words(value, metric)}" for value in bar.values]
+        figure.tell(axes, [scale * value for value in bar.values], [height - _BELOW] * len(told), told)
 
 
 def _at_the_end(axes: Axes, height: int, text: str) -> None:

@@ -6,9 +6,12 @@ from math import log10
 from matplotlib.figure import Figure
 
 from crowdsweep.analysis.cost_front import CostPoint
-from crowdsweep.metrics.wording import is_share, readable
+from crowdsweep.metrics.shown import show_score
+from crowdsweep.metrics.wording import is_share, readable, words
+from crowdsweep.units import show_seconds
 from crowdsweep.views.figures.drawing import ACCENT, INK, WIDTH, grid, margin_of, round_ticks, scale_of, style
 from crowdsweep.views.figures.scales import log_ticks
+from crowdsweep.views.figures.told import TellingFigure
 
 _MOST_NAMES = 10  # beyond, only the models on the front are named
 
@@ -27,7 +30,7 @@ def score_against_seconds(points: Sequence[CostPoint], metric: str) -> Figure:
     margin = margin_of(low, high, 0.12)
     front = [point for point in points if point.on_front]
     with style():
-        figure = Figure(figsize=(WIDTH, 2.6))
+        figure = TellingFigure(figsize=(WIDTH, 2.6))
         axes = figure.subplots()
         axes.set_ylim(scale * (low - margin), scale * (high + margin))
         axes.step(
@@ -45,6 +48,8 @@ def score_against_seconds(points: Sequence[CostPoint], metric: str) -> Figure:
                 axes.plot([place] * 2, ends, color=ACCENT, linewidth=1, alpha=0.4)
             face = ACCENT if point.on_front else "none"
             axes.plot([place], [height], "o", markersize=5.5, color=ACCENT, markerfacecolor=face)
+            told = f"{words(metric)} {show_score(point.score, metric)}\n{show_seconds(point.seconds)} per trial"
+            figure.tell(axes, [place], [height], [f"{point.model}\n{told}"])
             if point.on_front or len(points) <= _MOST_NAMES:
                 axes.annotate(
                     point.model,

@@ -1,6 +1,6 @@
 """Lines over an axis: what a study measures along its own, and dev scores while models train."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from crowdsweep.analysis.sections.training import Steps
+from crowdsweep.metrics.shown import score_words
 from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.studies.contract import Curve, CurveLine
 from crowdsweep.views.figures.drawing import (
@@ -25,6 +26,7 @@ from crowdsweep.views.figures.drawing import (
     scale_of,
     style,
 )
+from crowdsweep.views.figures.told import TellingFigure
 
 
 def curve(drawn: Curve) -> Figure:
@@ -34,8 +36,9 @@ def curve(drawn: Curve) -> Figure:
     scale = 100.0 if drawn.percent else 1.0
     lines, off = _on_the_scale(drawn.lines)
     with style():
-        figure = Figure(figsize=(WIDTH, max(2.8, 0.8 + 0.16 * len(lines))))
+        figure = TellingFigure(figsize=(WIDTH, max(2.8, 0.8 + 0.16 * len(lines))))
         axes = figure.subplots()
+        figure.zooms(axes)
         own = [line for line in lines if not line.reference]
         ends: list[LineEnd] = []
         for place, line in enumerate(lines):
@@ -43,6 +46,7 @@ def curve(drawn: Curve) -> Figure:
             x = _beside(line.x, place, len(lines), log=drawn.log_x)
             _draw_intervals(axes, line, x, scale, looks["color"])
             axes.plot(x, [scale * y for y in line.y], label=line.label, linewidth=1.6, markersize=4, **looks)
+            figure.tell(axes, x, [scale * y for y in line.y], list(_words_of(line, drawn)))
             ends.append(LineEnd(y=scale * line.y[-1], text=line.label, looks=looks))
         _label_axis(axes, drawn)
         axes.set_ylabel(drawn.y_label)
@@ -59,16 +63,20 @@ def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figur
     """Draws a metric of dev items over the steps of training, a pale line for every fit, named by the model."""
     scale = 100.0 if is_share(metric) else 1.0
     with style():
-        figure = Figure(figsize=(WIDTH, max(2.6, 0.8 + 0.16 * len(curves))))
+        figure = TellingFigure(figsize=(WIDTH, max(2.6, 0.8 + 0.16 * len(curves))))
         axes = figure.subplots()
+        figure.zooms(axes)
         ends: list[LineEnd] = []
         for place, (label, fits) in enumerate(curves.items()):
             looks = plain_line_style(place)
             for fit in fits:
                 steps, scores = zip(*fit, strict=True)
+                heights = [scale * score for score in scores]
+                told = [f"{label}\nstep {step:,}\n{score_words(score, metric)}" for step, score in fit]
+                figure.tell(axes, steps, heights, told)
                 axes.plot(
                     steps,
-                    [scale * score for score in scores],
+                    heights,
                     color=looks["color"],
                     linestyle=looks["linestyle"],
                     linewidth=0.9,
@@ -84,6 +92,15 @@ def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figur
         grid(axes, "y")
         name_lines(axes, ends)
     return figure
+
+
+def _words_of(line: CurveLine, drawn: Curve) -> Iterator[str]:
+    """Yields what a page tells of each point of a line."""
+    scale = 100.0 if drawn.percent else 1.0
+    for x, y, low, high in zip(line.x, line.y, line.low, line.high, strict=True):
+        interval = "" if low is None or high is None else f" [{scale * low:.4g}, {scale * high:.4g}]"
+        where = drawn.x_ticks.get(x, f"{x:,.6g}")
+        yield f"{line.label}\n{drawn.x_label}: {where}\n{drawn.y_label}: {scale * y:.4g}{interval}"
 
 
 def _on_the_scale(lines: Sequence[CurveLine]) -> tuple[list[CurveLine], list[str]]:

@@ -25,8 +25,11 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
+from crowdsweep.views.figures.told import TellingFigure
+
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_BLUE = PALETTE[0].lower()  # a dark page has a paler one, or thin lines would be lost on it
 INK = "#1d2125"  # becomes `currentColor` in SVG
 ACCENT = "#0a6299"  # becomes the page's accent in SVG: where shades say something, they fade into any paper
 WIDTH = 4.2  # inches, of a figure before its labels
@@ -249,22 +252,27 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
         description: what a screen reader says.
     """
     buffer = io.StringIO()
+    telling = figure if isinstance(figure, TellingFigure) else None
+    if telling is not None:
+        telling.named()
     with style():
         _write_what_has_no_outlines(figure)
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
+    told = "" if telling is None else telling.told(svg)
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
     svg = svg.replace(INK, "currentColor").replace(ACCENT, f"var(--accent, {ACCENT})")
+    svg = svg.replace(_BLUE, f"var(--blue, {_BLUE})")
     svg = re.sub(r"(font-family: [^;\"]*)", r"\1, sans-serif", svg)
     width = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+)', svg)
     if width is None:
         raise ValueError("expected matplotlib's SVG to have a viewBox")
     label = html.escape(description, quote=True)
     shown = _ENLARGED * float(width[1]) * 4 / 3
-    head = f'<svg role="img" aria-label="{label}" style="max-width:{shown:.0f}px"'
+    head = f'<svg role="img" aria-label="{label}" style="max-width:{shown:.0f}px"{told}'
     svg = re.sub(r'(<svg[^>]*?) width="[\d.]+pt"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[\d.]+pt"', r"\1", svg, count=1)
     return svg.replace("<svg", head, 1).strip()

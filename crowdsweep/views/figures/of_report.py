@@ -280,7 +280,7 @@ def _search(found: AnalysedSweep, search: SearchShown, named: _Named) -> Iterato
             f"search {where}",
             title=f"history of the search of {search.model} on {search.dataset}",
             caption="Every point in the order of the search, and the best so far.",
-            draw=partial(search_curve, search.values, search.goal, search.metric),
+            draw=partial(search_curve, search.values, search.goal, search.metric, search.points),
         )
     if (ended := found.stopped_early.get(search.key)) is not None:
         yield named(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +10,9 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from crowdsweep.analysis.searches import SearchedPoints
+from crowdsweep.metrics.shown import score_words
 from crowdsweep.metrics.wording import is_share, readable
+from crowdsweep.record.naming import show_point
 from crowdsweep.views.figures.drawing import (
     ACCENT,
     INK,
@@ -23,27 +26,37 @@ from crowdsweep.views.figures.drawing import (
     style,
 )
 from crowdsweep.views.figures.scales import Placed, placed
+from crowdsweep.views.figures.told import TellingFigure
 
 _FAINTEST = 0.3  # opacity of what came first: the paper shows through, light or dark, within a darker edge
 _FAINTEST_LINE = 0.7  # a line has no edge: at this opacity its contrast with either paper is 3 : 1
 _MOST_AXES = 6  # beside each other, which a phone still shows
 
 
-def search_curve(values: Mapping[int, float | None], goal: str, metric: str) -> Figure:
+def search_curve(
+    values: Mapping[int, float | None],
+    goal: str,
+    metric: str,
+    points: Mapping[int, Mapping[str, Any]] | None = None,
+) -> Figure:
     """Draws the value of every point of a search by its number, and the best so far; failed points as crosses below,
-    points far off the others as arrows at the edge."""
+    points far off the others as arrows at the edge. A page tells each point's settings, where `points` has them."""
     scale = 100.0 if is_share(metric) else 1.0
     known = {number: scale * value for number, value in sorted(values.items()) if value is not None}
     failed = [number for number, value in values.items() if value is None]
     numbers, scores = list(known), np.array(list(known.values()))
     with style():
-        figure = Figure(figsize=(WIDTH, 2.3))
+        figure = TellingFigure(figsize=(WIDTH, 2.3))
         axes = figure.subplots()
+        figure.zooms(axes)
         if numbers:
             best = np.maximum.accumulate(scores) if goal == "maximize" else np.minimum.accumulate(scores)
             axes.step(numbers, best, where="post", color=PALETTE[1], linewidth=2, label="best so far")
             axes.plot(numbers, scores, "o", color=ACCENT, markersize=4, label="point")
             _cut_off(axes, numbers, scores)
+            settings = points or {}
+            told = [_point_words(n, values[n], metric, settings.get(n, {})) for n in numbers]
+            figure.tell(axes, numbers, scores.tolist(), told)
         if failed:
             bottom = axes.get_xaxis_transform()
             axes.plot(failed, [0.03] * len(failed), "x", color=INK, transform=bottom, label="failed", clip_on=False)
@@ -60,7 +73,7 @@ def importances(shares: Mapping[str, float]) -> Figure:
     """Draws the share of the variance that each hyper-parameter explains, largest on top."""
     order = sorted(shares, key=lambda name: shares[name])
     with style():
-        figure = Figure(figsize=(WIDTH, 0.8 + 0.26 * len(order)))
+        figure = TellingFigure(figsize=(WIDTH, 0.8 + 0.26 * len(order)))
         axes = figure.subplots()
         axes.barh(range(len(order)), [100 * shares[name] for name in order], height=0.6, color=ACCENT)
         for height, name in enumerate(order):
@@ -80,8 +93,9 @@ def slices(points: SearchedPoints, metric: str) -> Figure:
     names = list(points.params)
     across = min(2, len(names))
     down = -(-len(names) // across)
+    told = _words_of(points, metric)
     with style():
-        figure = Figure(figsize=(WIDTH + 0.6, 0.7 + 1.7 * down), layout="constrained")
+        figure = TellingFigure(figsize=(WIDTH + 0.6, 0.7 + 1.7 * down), layout="constrained")
         panels = figure.subplots(down, across, squeeze=False, sharey=True)
         for number, axes in enumerate(panels.flat):
             if number >= len(names):
@@ -91,6 +105,7 @@ def slices(points: SearchedPoints, metric: str) -> Figure:
             has, where = list(points.params[name]), _placed(points, name)
             shades = [to_rgba(ACCENT, _strength(place / max(len(scores) - 1, 1), _FAINTEST)) for place in has]
             axes.scatter(where.places, scores[has], c=shades, s=16, edgecolors=ACCENT, linewidths=0.6)
+            figure.tell(axes, where.places, scores[has].tolist(), [told[place] for place in has])
             _tick(axes, where)
             axes.set_xlabel(name)
             axes.yaxis.set_major_locator(round_ticks())
@@ -115,8 +130,9 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
     extent = (high - low) or 1.0
     heights.append(list(np.clip((values - low) / extent, 0.0, 1.0)))
     ends.append((f"{scale * low:.4g}", f"{scale * high:.4g}"))
+    told = _words_of(points, metric)
     with style():
-        figure = Figure(figsize=(max(WIDTH, 0.95 * (len(names) + 1)), 2.6))
+        figure = TellingFigure(figsize=(max(WIDTH, 0.95 * (len(names) + 1)), 2.6))
         axes = figure.subplots()
         for place in np.argsort(rank, kind="stable").tolist():
             share = float(rank[place]) / max(n_points - 1, 1)
@@ -124,6 +140,8 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
             color, width = to_rgba(ACCENT, _strength(share, _FAINTEST_LINE)), 0.8 + 1.6 * share
             path = [math.nan if height is None else height for height in own]
             axes.plot(list(range(len(own))), path, marker="o", markersize=2.5, color=color, linewidth=width)
+            known = {at: height for at, height in enumerate(own) if height is not None}
+            figure.tell(axes, list(known), list(known.values()), [told[place]] * len(known))
         for place, (bottom, top) in enumerate(ends):
             axes.axvline(place, color=INK, linewidth=0.8, alpha=0.5, zorder=0)
             axes.text(place, -0.04, bottom, ha="center", va="top", fontsize=8)
@@ -146,6 +164,19 @@ def _cut_off(axes: Axes, numbers: Sequence[int], scores: np.ndarray) -> None:
         if far:
             place = axes.get_xaxis_transform()
             axes.plot(far, [edge] * len(far), marker, color=ACCENT, transform=place, clip_on=False, label="far off")
+
+
+def _words_of(points: SearchedPoints, metric: str) -> list[str]:
+    """Returns what a page tells of each point."""
+    return [
+        _point_words(n, value, metric, {name: own[place] for name, own in points.params.items() if place in own})
+        for place, (n, value) in enumerate(zip(points.numbers, points.values, strict=True))
+    ]
+
+
+def _point_words(number: int, value: float | None, metric: str, settings: Mapping[str, Any]) -> str:
+    shown = "failed" if value is None else score_words(value, metric)
+    return "\n".join([f"point {number}", shown, *([show_point(settings)] if settings else [])])
 
 
 def _strength(share: float, faintest: float) -> float:

@@ -3,6 +3,7 @@
 from matplotlib.figure import Figure
 
 from crowdsweep.analysis.sections.stopped_early import StoppedFits
+from crowdsweep.metrics.shown import score_words
 from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.views.figures.drawing import (
     ACCENT,
@@ -15,6 +16,7 @@ from crowdsweep.views.figures.drawing import (
     scale_of,
     style,
 )
+from crowdsweep.views.figures.told import TellingFigure
 
 
 def stopped_curves(fits: StoppedFits) -> Figure:
@@ -23,13 +25,16 @@ def stopped_curves(fits: StoppedFits) -> Figure:
     scale = 100.0 if is_share(fits.metric) else 1.0
     kinds = ((fits.whole, ACCENT, "to its end", ""), (fits.stopped, PALETTE[1], "stopped early", "x"))
     with style():
-        figure = Figure(figsize=(WIDTH, 2.6))
+        figure = TellingFigure(figsize=(WIDTH, 2.6))
         axes = figure.subplots()
+        figure.zooms(axes)
         for curves, color, label, marker in kinds:
             for place, curve in enumerate(curves):
                 steps, scores = zip(*curve, strict=True)
                 heights = [scale * score for score in scores]
                 named = label if not place else None
+                told = [f"{label}\nstep {step:,}\n{score_words(score, fits.metric)}" for step, score in curve]
+                figure.tell(axes, steps, heights, told)
                 axes.plot(steps, heights, color=color, linewidth=0.9, alpha=0.6, label=named)
                 axes.plot(steps[-1:], heights[-1:], color=color, marker=marker or None, markersize=5, linestyle="")
         heights = [scale * score for curve in (*fits.whole, *fits.stopped) for _, score in curve]

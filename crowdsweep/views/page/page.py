@@ -3,6 +3,8 @@
 Of a sweep that still runs it tells what has finished, and says so.
 """
 
+import base64
+import hashlib
 import json
 import re
 import shlex
@@ -18,6 +20,7 @@ from markupsafe import Markup, escape
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.methods import methods_of
 from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.analysis.underway.now import Now
 from crowdsweep.metrics.wording import readable
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import show_point, told_words
@@ -27,8 +30,11 @@ from crowdsweep.views.page import sections
 from crowdsweep.views.page import tables as page_tables
 from crowdsweep.views.page.search_so_far import search_so_far
 from crowdsweep.views.page.tables import one_below_another as below
+from crowdsweep.views.page.underway import underway
 
 _MAX_SHOWN_FAILURES = 200
+_LATEST_FAILURES = 3
+_SCRIPTS = ("state", "tables", "figures")
 
 
 @dataclass(kw_only=True)
@@ -42,14 +48,17 @@ class _Drawing:
         return Markup(figures.to_svg(figure.draw(), f"f{self.count}", figure.title))  # noqa: S704 - our own drawing
 
 
-def render_page(found: AnalysedSweep, refresh: int = 0) -> str:
+def render_page(found: AnalysedSweep, refresh: int = 0, now: Now | None = None) -> str:
     """Returns the page's HTML.
 
     Args:
         found: the sweep; commands on the page name its store.
         refresh: seconds after which the page is to load itself again while the sweep runs; 0 for never.
+        now: what its driver tells of this moment, where it does.
     """
     folder = Path(__file__).parent
+    follows = bool(refresh) and found.is_at_work
+    script = _script(folder / "script")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -57,7 +66,11 @@ def render_page(found: AnalysedSweep, refresh: int = 0) -> str:
     template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
     return template.render(
         style=Markup((folder / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
-        refresh=refresh if found.is_at_work else 0,
+        script=Markup(script),  # noqa: S704 - our own
+        script_digest=_digest(script),
+        refresh=refresh if follows else 0,
+        now=now if follows else None,
+        underway=underway(found, now) if follows else None,
         draw=_Drawing(),
         drawn=figures.figures_of(found),
         **_FUNCTIONS,
@@ -65,6 +78,16 @@ def render_page(found: AnalysedSweep, refresh: int = 0) -> str:
         **_first_screen(found),
         **_rooms(found),
     )
+
+
+def _script(folder: Path) -> str:
+    """Returns what makes the page answer to a pointer and a keyboard; without it, the page stands as it is."""
+    return "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
+
+
+def _digest(script: str) -> str:
+    """Returns a script as the page's policy names it: no other runs."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def _about_the_sweep(found: AnalysedSweep) -> dict[str, Any]:
@@ -76,6 +99,7 @@ def _about_the_sweep(found: AnalysedSweep) -> dict[str, Any]:
         "progress": found.counts,
         "unfinished": state.status is not SweepStatus.DONE,
         "failed": found.failed[:_MAX_SHOWN_FAILURES],
+        "latest_failed": found.failed[-_LATEST_FAILURES:],
         "n_failed": len(found.failed),
         "quoted_store": shlex.quote(str(found.store)),
         "a_key": next((trial.spec.key for trial in found.trials if trial.spec.key in state.results), ""),
@@ -142,4 +166,5 @@ _FUNCTIONS: dict[str, Any] = {
     "certainty": page_tables.certainty_table,
     "every_metric": page_tables.metrics_tables,
     "selected": page_tables.selected_table,
+    "every_point": page_tables.points_table,
 }

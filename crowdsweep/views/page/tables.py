@@ -9,7 +9,7 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import SPLITS, by_held_out
 from crowdsweep.metrics.shown import show_interval, show_number, show_printed, show_probability, show_with_interval
 from crowdsweep.metrics.wording import is_count, readable
-from crowdsweep.record.naming import show_point
+from crowdsweep.record.naming import show_point, show_value
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.units import show_bytes, show_p, show_seconds
 from crowdsweep.views.page.sheets import in_parts
@@ -19,6 +19,7 @@ _METRICS_NOTE = (
     "Mean ± half the 95 % interval, which varies over seeds alone but for the metric that ranks; empty where a metric "
     "does not apply."
 )
+_MOST_POINTS = 1_000
 
 
 def study_table(table: StudyTable) -> PageTable:
@@ -197,6 +198,28 @@ def selected_table(search: SearchShown) -> PageTable:
     ]
     columns = ["number", "value in the search", "on fresh seeds", "settings"]
     return PageTable(columns=columns, rows=rows, words=frozenset({0, 3}))
+
+
+def points_table(search: SearchShown) -> PageTable:
+    """Returns every point of a search with its value and settings, of thousands the first ones."""
+    numbers = sorted(search.points)[:_MOST_POINTS]
+    names = list(dict.fromkeys(name for number in numbers for name in search.points[number]))
+    rows = [
+        [
+            f"point {number}",
+            _value_of_point(search, number),
+            *(show_value(search.points[number][name]) if name in search.points[number] else "" for name in names),
+        ]
+        for number in numbers
+    ]
+    return table_of(["number", readable(search.metric), *names], rows)
+
+
+def _value_of_point(search: SearchShown, number: int) -> str:
+    if number not in search.values:
+        return "not scored yet"
+    value = search.values[number]
+    return "failed" if value is None else show_number(value, search.metric)
 
 
 def _without_empty_columns(table: PageTable) -> PageTable:

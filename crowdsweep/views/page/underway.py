@@ -1,0 +1,100 @@
+"""What the page of a sweep that runs shows of it: its slots, what they work on, and learning curves so far."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from crowdsweep.analysis.compare import describe_dataset
+from crowdsweep.analysis.sections.training import Curves, Steps, training_curves
+from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.analysis.underway.now import Now, RunningTrial, SlotAtWork
+from crowdsweep.analysis.underway.places import places_of_trials
+from crowdsweep.metrics.shown import number_words
+from crowdsweep.metrics.wording import readable, words
+from crowdsweep.units import show_bytes, show_seconds
+from crowdsweep.views import figures
+from crowdsweep.views.page.table import PageTable, table_of
+
+_MOST_FITS = 20  # of a model, the latest, whose curves are drawn
+_MOST_FIGURES = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Underway:
+    """Tables and figures of a sweep that runs."""
+
+    tables: Sequence[PageTable]
+    figures: Sequence[figures.ReportFigure]
+
+
+def underway(found: AnalysedSweep, now: Now | None) -> Underway:
+    """Returns what is shown.
+
+    Args:
+        found: the sweep.
+        now: what its driver tells of this moment; None where it tells nothing.
+    """
+    running = [] if now is None else now.running
+    drawn = [*_curves_now(running), *_curves_so_far(found)]
+    tables = [*([_at_work_table(now.at_work)] if now is not None and running else []), *_places_table(found)]
+    return Underway(tables=tables, figures=drawn[:_MOST_FIGURES])
+
+
+def _at_work_table(at_work: Sequence[SlotAtWork]) -> PageTable:
+    rows: list[tuple[str, ...]] = []
+    for one in at_work:
+        first, last = f"{one.first_step:,}", f"{one.last_step:,}"
+        steps = "" if one.last_step == 0 else last if first == last else f"{first} – {last}"
+        score = "" if one.score is None else f"{words(one.metric)} {number_words(one.score, one.metric)}"
+        rows.append((one.slot, one.model, one.dataset, f"{one.trials}", steps, score))
+    note = "A row for each slot and model: trials that it fits side by side, and the mean of their latest scores."
+    return table_of(("slot", "model", "dataset", "trials", "step", "score"), rows, "At work now", note)
+
+
+def _places_table(found: AnalysedSweep) -> Iterator[PageTable]:
+    places = places_of_trials(found.state, found.trials)
+    if places:
+        rows = [
+            (
+                place.host,
+                place.device,
+                f"{place.ended:,}",
+                f"{place.failed:,}" if place.failed else "",
+                show_seconds(place.seconds),
+                show_bytes(place.peak_bytes) if place.peak_bytes else "",
+            )
+            for place in places
+        ]
+        columns = ("machine", "device", "trials ended", "failed", "time of trials", "most memory")
+        yield table_of(columns, rows, "Where trials ran")
+
+
+def _curves_now(running: Sequence[RunningTrial]) -> Iterator[figures.ReportFigure]:
+    by_place: dict[tuple[str, str], dict[str, list[Steps]]] = {}
+    for trial in running:
+        if len(trial.curve) > 1:
+            by_place.setdefault((trial.dataset, trial.metric), {}).setdefault(trial.model, []).append(trial.curve)
+    for (dataset, metric), of_models in by_place.items():
+        yield figures.ReportFigure(
+            name="now",
+            title=f"{readable(metric)} of the fits that run now on {dataset}",
+            caption=f"Fits that run now on {dataset}, as far as they are.",
+            draw=partial(figures.training_curves, of_models, metric),
+        )
+
+
+def _curves_so_far(found: AnalysedSweep) -> Iterator[figures.ReportFigure]:
+    among = frozenset(row.dataset for row in found.state.plan.datasets)
+    for place, curves in training_curves(found.state, found.trials, searched=True).items():
+        yield from _of_search(describe_dataset(*place, among), curves)
+
+
+def _of_search(dataset: str, curves: Curves) -> Iterator[figures.ReportFigure]:
+    for metric, of_models in curves.items():
+        latest = {model: fits[-_MOST_FITS:] for model, fits in of_models.items()}
+        yield figures.ReportFigure(
+            name="so-far",
+            title=f"learning curves of the search on {dataset}, {readable(metric)}",
+            caption=f"Learning curves of the search on {dataset}: the latest {_MOST_FITS} fits of each model at most.",
+            draw=partial(figures.training_curves, latest, metric),
+        )
