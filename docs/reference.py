@@ -4,6 +4,7 @@ package says of itself; `crowdsweep explain` and `crowdsweep models` print the s
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from inspect import cleandoc
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -176,15 +177,21 @@ def _command_parts(group: click.Group, above: click.Context, mark: str) -> Itera
             continue
         context = click.Context(command, info_name=name, parent=above)
         yield f"{mark} {context.command_path.removeprefix('crowdsweep ')}"
-        yield (command.help or "").replace("\b\n", "")
+        yield "\n\n".join(map(_help, cleandoc(command.help or "").split("\n\n")))
         if isinstance(command, click.Group):
             yield from _command_parts(command, context, f"{mark}#")
             continue
         yield f"```\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```"
         records = [param.get_help_record(context) for param in command.get_params(context)]
-        rows = [[f"`{words}`", about] for words, about in filter(None, records) if "--help" not in words]
+        rows = [[f"`{words}`", about] for words, about in filter(None, records) if about and "--help" not in words]
         if rows:
             yield _table(["option", "what it does"], rows)
+
+
+def _help(paragraph: str) -> str:
+    """Returns a paragraph of a command's help; what click is asked to leave as it is (`\\b`), as a block."""
+    told = paragraph.removeprefix("\b\n")
+    return told if told == paragraph else f"```\n{told}\n```"
 
 
 def _anchored(name: str) -> str:

@@ -18,6 +18,7 @@ _FENCE_WITH_FILE = re.compile(r"\A```(\w+) (\S+)$", re.MULTILINE)
 _HEADING = re.compile(r"(#{1,6}) (.+)")
 _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 _CODE = re.compile(r"(\[?)`([^`]+)`")
+_FIRST_ENTRY = re.compile(r"\s*(?:[-*]|1\.) ")  # other numbers may begin a line of a sentence
 _ENTRY = re.compile(r"\s*(?:[-*]|\d+\.) ")
 
 
@@ -130,7 +131,7 @@ class Rooms:
             return section.text
         if section.level == 1 or f'<!-- include {path} "{section.title}" -->' not in self.pages[reader]:
             return ""
-        told = next(sections_of(self.pages[reader])).title
+        told = next(s.title for s in sections_of(self.pages[reader]) if s.title)
         return f"{'#' * section.level} {section.title}\n\nSee [{told}](page:{relpath(reader, dirname(page))}).\n\n"
 
     def _led(self, path: str, target: str, page: str) -> str:
@@ -202,7 +203,7 @@ def _nested(text: str) -> str:
     lines: list[str] = []
     in_list, before = False, ""
     for line in text.split("\n"):
-        entry = _ENTRY.match(line) is not None
+        entry = (_ENTRY if in_list else _FIRST_ENTRY).match(line) is not None
         if entry and not in_list and before.strip():
             lines.append("")
         in_list = entry or (in_list and (not line.strip() or line.startswith("  ") or bool(before.strip())))

@@ -13,7 +13,8 @@ PAGES = ROOT / "docs" / "pages"
 
 GUIDE = """# The `guide`
 
-What it is: ![a picture](drawn.png)
+What it is, since
+100. Not a list: ![a picture](drawn.png)
 - one entry
   goes on
 
@@ -83,7 +84,7 @@ def test_a_section_stands_on_one_page_and_links_follow_it(rooms: ModuleType, tmp
     assert "[the detail](how-to/begin.md#in-detail)" in rest
     assert "## Begin\n\nSee [Begin](how-to/begin.md).\n\n## End" in rest
     assert "In detail" not in rest
-    assert "![a picture](pictures/drawn.png)\n\n- one entry\n    goes on\n" in rest
+    assert "since\n100. Not a list: ![a picture](pictures/drawn.png)\n\n- one entry\n    goes on\n" in rest
     assert site.pictures() == {"pictures/drawn.png": tmp_path / "room" / "drawn.png"}
 
 
