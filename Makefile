@@ -14,7 +14,7 @@ export WORKERS ?= 4
 # Tests start many processes; each would compile the package anew where bytecode is not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-all chaos table leaderboard check format lint layers types clean
+.PHONY: setup demo test test-all chaos table leaderboard check docs format lint layers types clean
 .DEFAULT_GOAL := test
 
 # What is installed grows with what is asked for: the package, what tests need, what the checks and long tests need.
@@ -66,7 +66,11 @@ leaderboard: $(VENV)/installed
 	$(BIN)/crowdsweep run leaderboard
 	$(BIN)/crowdsweep results crowdsweep-runs/leaderboard --layout pivot --format md
 
-check: setup lint layers types test
+check: setup lint layers types docs test
+
+# The documentation site, into site/; a link or an anchor that leads nowhere ends it. (The variable: no advertisement.)
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: setup
 	$(BIN)/ruff format --check
@@ -83,4 +87,4 @@ format: setup
 	$(BIN)/ruff check --fix
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

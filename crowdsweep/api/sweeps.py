@@ -102,7 +102,8 @@ class Results:
 
         Args:
             form: of the text.
-            metric, beside: as for `pivot`.
+            metric: as for `pivot`.
+            beside: as for `pivot`.
             plus_minus: what stands behind a mean: half its 95 % `interval`, the `sd` over seeds, or `none`.
 
         Raises:

@@ -1,0 +1,34 @@
+"""The tutorials of the documentation site run whole, and print what they show."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tours import BLOCK, run_tour
+from warm import WarmServer
+
+TUTORIALS = Path(__file__).parent.parent / "docs" / "pages" / "tutorials"
+SLOW = {"on-a-cluster": [pytest.mark.long, pytest.mark.ray, pytest.mark.xdist_group("clusters")]}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(page.stem, marks=SLOW.get(page.stem, [])) for page in sorted(TUTORIALS.glob("*.md"))]
+)
+def test_a_tutorial_runs_and_prints_what_it_shows(name: str, tmp_path: Path, warm: WarmServer) -> None:
+    document = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8")
+    printed = plain_lines(run_tour(document, tmp_path / "here", warm))
+    for language, _, text in BLOCK.findall(document):
+        if language == "text":
+            at = 0
+            for line in filter(None, map(plain, text.splitlines())):
+                pattern = re.compile(".*?".join(map(re.escape, line.split("…"))))
+                at = next((n + 1 for n in range(at, len(printed)) if pattern.fullmatch(printed[n])), 0)
+                assert at, f"{name} shows {line!r}, which is not printed there: {printed}"
+
+
+def plain(line: str) -> str:
+    return " ".join(line.split())
+
+
+def plain_lines(text: str) -> list[str]:
+    return [plain(line) for line in text.splitlines()]
