@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crowdsweep.api.about import doctor, explain, sweeps
+    from crowdsweep.api.adding import add
     from crowdsweep.api.estimator import CrowdClassifier
     from crowdsweep.api.fits import Fit, fit
     from crowdsweep.api.loading import Data, load
@@ -32,6 +33,7 @@ __all__ = [
     "Fit",
     "Results",
     "__version__",
+    "add",
     "doctor",
     "explain",
     "fit",
@@ -47,6 +49,7 @@ _HOMES = {
     "Data": "crowdsweep.api.loading",
     "Fit": "crowdsweep.api.fits",
     "Results": "crowdsweep.api.sweeps",
+    "add": "crowdsweep.api.adding",
     "doctor": "crowdsweep.api.about",
     "explain": "crowdsweep.api.about",
     "fit": "crowdsweep.api.fits",
