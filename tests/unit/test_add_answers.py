@@ -342,7 +342,7 @@ def test_from_python_as_from_the_command_line(pets: Path, tmp_path: Path) -> Non
     for wrong, message in (
         ({**table, "label": ["cat", "cow", "dog"]}, "table: expected labels that are classes of .*, got 'cow'"),
         ({"item": ["1"], "label": ["cat"]}, "table: expected the columns item, annotator, label"),
-        ({**table, "annotator": ["a", None, "b"]}, "table, row 2, column annotator: expected the annotator"),
+        ({**table, "annotator": ["a", None, "b"]}, "table, row 2: expected the annotator"),
     ):
         with pytest.raises(DataError, match=message):
             cs.add(pets, wrong)
