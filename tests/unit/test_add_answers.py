@@ -27,7 +27,9 @@ from crowdsweep.files import drafts
 from crowdsweep.files.drafts import alone_in
 from crowdsweep.files.inside import opened_folder
 from crowdsweep.importing.additions import compared
-from crowdsweep.importing.rows import Row
+from crowdsweep.importing.file_to_folder import import_file
+from crowdsweep.importing.guess import guess_file, settled
+from crowdsweep.importing.rows import Asked, Row
 
 FIRST = "item,annotator,label\np1,ann,cat\np1,bob,dog\np2,ann,dog\np2,bob,dog\n"
 MORE = "item,annotator,label,gold\np2,cleo,cat,dog\np1,ann,cat,\np3,ann,dog,\n"
@@ -120,7 +122,8 @@ def exports(place: Path, draws: random.Random) -> tuple[list[Path], list[str]]:
 def test_a_file_in_two_parts_is_the_whole(make, tmp_path: Path) -> None:
     (whole, first, second), options = make(tmp_path, random.Random(3))
     for file, folder in ((whole, "whole"), (first, "parts")):
-        assert run_command_line(["init", str(file), str(tmp_path / folder), *options]) == 0
+        guess = settled(file, guess_file(file, Asked(question="mood" if options else None)))
+        import_file(guess.form, file, guess.asked, tmp_path / folder)
     before = read_folder(tmp_path / "parts")
     assert run_command_line(["add", str(tmp_path / "parts"), str(second), *options]) == 0
     one, other = (read_folder(tmp_path / folder) for folder in ("whole", "parts"))
