@@ -5,6 +5,7 @@
     data = cs.load("pets")                        a dataset folder, a catalogue name, or a table of answers
     fit = cs.fit("hierarchical-dawid-skene", data)
     fit.labels.to_pandas()                        Arrow tables; .probabilities, .annotators, .next_items
+    cs.add("pets", answers)                       new answers join the folder
     found = cs.run("sweep.yaml")                  .table, .recommended(), .label(); cs.sweeps() come along
 
 What is here is imported when it is first used, so that `import crowdsweep` costs next to nothing. Errors are those of

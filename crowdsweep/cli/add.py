@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--weight", metavar="COLUMN", help="The column of weights.")
 @click.option("--text", metavar="COLUMN", help="The column of the items' text.")
 @click.option("--question", help="Which question, where an export has several.")
-@click.option("--missing", metavar="WORD", multiple=True, help=f"{MISSING_HELP} as the folder has it.")
+@click.option("--missing", metavar="WORD", multiple=True, help=f"{MISSING_HELP}, or what the folder says.")
 @click.option(
     "--contradictions",
     type=click.Choice(["refuse", "keep", "replace"]),
@@ -60,7 +60,7 @@ def add(
     from crowdsweep.importing.rows import Asked
 
     place = folder_named(folder)
-    asked = Asked(missing=Missing.of(missing) if missing else missing_in(place), **columns)
+    asked = Asked(missing=Missing.of(missing) if missing else missing_in(place), features=None, **columns)
     guess = settled(source, guess_answers(source, place, asked, form))
     say(plain(f"{source}: {guess.what}"))
     read = read_form(guess.form, source, guess.asked)

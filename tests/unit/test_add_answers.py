@@ -351,10 +351,14 @@ def test_from_python_as_from_the_command_line(pets: Path, tmp_path: Path) -> Non
             cs.add(pets, wrong)
     with pytest.raises(UnknownName, match="add: unknown column 'items'; did you mean 'item'"):
         cs.add(pets, "more.csv", items="item")
-    with pytest.raises(BadInput, match="contradictions: expected refuse, keep or replace"):
-        cs.add(pets, table, contradictions="both")  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"gaussians: expected the folder of a dataset, .* is \./gaussians"):
         cs.add("gaussians", table)
+
+
+@pytest.mark.unchecked
+def test_what_becomes_of_contradictions_is_one_of_three(pets: Path) -> None:
+    with pytest.raises(BadInput, match="contradictions: expected refuse, keep or replace, got 'both'"):
+        cs.add(pets, {}, contradictions="both")  # type: ignore[arg-type]
 
 
 def test_new_names_that_are_spelled_like_known_ones_are_told(pets: Path) -> None:
