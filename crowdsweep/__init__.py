@@ -5,6 +5,7 @@
     data = cs.load("pets")                        a dataset folder, a catalogue name, or a table of answers
     fit = cs.fit("hierarchical-dawid-skene", data)
     fit.labels.to_pandas()                        Arrow tables; .probabilities, .annotators, .next_items
+    cs.add("pets", answers)                       new answers join the folder
     found = cs.run("sweep.yaml")                  .table, .recommended(), .label(); cs.sweeps() come along
 
 What is here is imported when it is first used, so that `import crowdsweep` costs next to nothing. Errors are those of
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crowdsweep.api.about import doctor, explain, sweeps
+    from crowdsweep.api.adding import add
     from crowdsweep.api.estimator import CrowdClassifier
     from crowdsweep.api.fits import Fit, fit
     from crowdsweep.api.loading import Data, load
@@ -32,6 +34,7 @@ __all__ = [
     "Fit",
     "Results",
     "__version__",
+    "add",
     "doctor",
     "explain",
     "fit",
@@ -47,6 +50,7 @@ _HOMES = {
     "Data": "crowdsweep.api.loading",
     "Fit": "crowdsweep.api.fits",
     "Results": "crowdsweep.api.sweeps",
+    "add": "crowdsweep.api.adding",
     "doctor": "crowdsweep.api.about",
     "explain": "crowdsweep.api.about",
     "fit": "crowdsweep.api.fits",

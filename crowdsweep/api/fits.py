@@ -102,8 +102,8 @@ class Fit:
     @property
     def annotators(self) -> pa.Table | None:
         """A row an annotator: number of answers, accuracy with its interval (which takes errors to be independent), how
-        many are right of those with gold, agreement with the others, bias, and whether they answer without looking;
-        None where nobody knows who they are."""
+        many are right of those with gold, what one label of theirs tells (`bits_per_label`), agreement with the others,
+        bias, and whether they answer without looking; None where nobody knows who they are."""
         return self._crowd.annotators
 
     @property

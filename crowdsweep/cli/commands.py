@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from crowdsweep.cli.add import add
 from crowdsweep.cli.asked import asked_sweep, overrides_option, sweep_argument
 from crowdsweep.cli.compare import compare
 from crowdsweep.cli.completion import completion, datasets_named, models_named, stores_named, stores_or_datasets_named
@@ -89,7 +90,7 @@ def commands(context: click.Context) -> None:
 
 
 for command in (
-    *(data, init, schema, submit, submitted, list_stores, status, stop, compare, completion),
+    *(data, init, add, schema, submit, submitted, list_stores, status, stop, compare, completion),
     *(demo, doctor, explain, fetch, sweeps),
 ):
     commands.add_command(command)

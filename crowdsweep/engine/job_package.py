@@ -20,6 +20,7 @@ from pathlib import Path
 import yaml
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.on_disk.changed import CHANGED, standing
 from crowdsweep.errors import BadInput, error_words
 from crowdsweep.files.typed import Many, Text, Truth, read_as
 from crowdsweep.paths import is_file, is_folder, names_in
@@ -138,8 +139,9 @@ def _folder(store: str) -> Path | None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yields the files of a dataset's folder; it has none below."""
-    yield from (folder / name for name in sorted(names_in(folder)) if name[0] != "." and is_file(folder / name))
+    """Yields the files of a dataset's folder; those below it are changed and not in their place yet."""
+    names = sorted({*names_in(folder), *names_in(folder / CHANGED)})
+    yield from (path for name in names if name[0] != "." and is_file(path := standing(folder, name)))
 
 
 def _tree(folder: Path) -> Iterator[Path]:

@@ -1,6 +1,7 @@
 """CSV as it is written: whatever stands in a field, every reader of CSV takes it back, a lone carriage return too."""
 
 import csv
+import gzip
 import io
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -39,10 +40,13 @@ def write_table(path: Path, table: pa.Table) -> None:
         pa_csv.write_csv(table, file, _ALL_TEXTS)
 
 
-def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Writes rows of texts; those stand in quotes that have to."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(_Lines(file), lineterminator=_ROW_END)
+def write_rows(
+    path: Path, header: Sequence[str], rows: Iterable[Sequence[str]], *, separator: str = ",", encoding: str = "utf-8"
+) -> None:
+    """Writes rows of texts, packed where the name ends in .gz; those stand in quotes that have to."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "wt", newline="", encoding=encoding) as file:
+        writer = csv.writer(_Lines(file), delimiter=separator, lineterminator=_ROW_END)
         writer.writerow(header)
         writer.writerows(rows)
 

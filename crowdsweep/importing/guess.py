@@ -4,7 +4,7 @@ import csv
 import io
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -104,6 +104,27 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
             return _guess_table(path, told, rows_are_answers=True)
         return Guess(form=name, asked=told, what=FORMS[name].title)
     return _guess_table(path, told, rows_are_answers=form == "csv")
+
+
+def guess_by_cells(path: Path, told: Asked, known: Mapping[str, Collection[str]]) -> Guess:
+    """Returns what a table with a row an answer is taken for, where more than half of what stands in a column is known.
+
+    Args:
+        path, told: as for `guess_file`.
+        known: items, annotators and labels, by role.
+
+    Raises:
+        DataError, UnknownName: as `guess_file`.
+    """
+    rows = _some(path)
+    cells = {name: {row[name] for row in rows} - {""} for name in header_of(path)}
+    found: dict[str, str] = {}
+    for role, names in known.items():
+        there = set(names)
+        columns = [name for name, held in cells.items() if 2 * len(held & there) > len(held)]
+        if len(columns) == 1 and columns[0] not in found.values() and getattr(told, role) is None:
+            found[role] = columns[0]
+    return guess_file(path, replace(told, **found), "csv")
 
 
 def settled(path: Path, guess: Guess) -> Guess:

@@ -9,6 +9,13 @@ is, says a permutation test (a linear statistic, its exact mean and variance): d
 answers more, or less, than if these had been dealt out over the same items at random? A spammer is one whose answers
 pass for such a deal, and hardly for those of somebody who answers these items as the crowd does. Where they pass for
 both, as a few answers always do, it is `unclear`.
+
+`bits` is what one label tells of an item of which no other is known: the mutual information of class and answer, which
+Lindley (1956, "On a measure of the information provided by an experiment", Annals of Mathematical Statistics 27) takes
+for what an experiment is worth. Given the class, answers are independent; so what n labels tell together is at most the
+sum, and one label of b bits is worth at least b / c labels of c bits. Matrices that few answers told look as if they
+told more than they do. So each row of one has, beside its own answers, as many more as there are classes, by somebody
+who is right as often as this annotator and errs as the crowd does.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,9 +25,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy import stats
 
-from crowdsweep.arrays import Confusions, ratio
+from crowdsweep.arrays import Confusions, ItemProbs, normalised_rows, ratio
 from crowdsweep.labelling.accuracies import accuracies
 from crowdsweep.labelling.crowd import Crowd, learned_matrices
+from crowdsweep.labelling.next_items import gains
 from crowdsweep.labelling.others import Answers, Codes
 
 SURE = 0.005  # p below which answers depend on the items: of two hundred spammers one slips through
@@ -42,6 +50,7 @@ class AnnotatorFacts:
         bias: float64 [annotators, answers]: how much more often an answer is given than it is right, as a share of all
             answers, in [-1, 1].
         score: spammer score, 0 spammer … 1 perfect.
+        bits: what one label tells of an item's class, at least 0.
         p: of the test that answers do not depend on the items.
         below_crowd: of the test that they depend on the items no less than the crowd's would.
         cell: int64 [cells, 3] annotator, true class, answer given, of all cells of their matrices with an answer.
@@ -56,6 +65,7 @@ class AnnotatorFacts:
     consensus: Column
     bias: Float64[np.ndarray, "annotators answers"]
     score: Column
+    bits: Column
     p: Column
     below_crowd: Column
     cell: Int64[np.ndarray, "cells 3"]
@@ -67,14 +77,15 @@ class AnnotatorFacts:
         return np.where(self.p < SURE, "no", np.where(self.below_crowd < RARELY, "yes", "unclear")).tolist()
 
 
-def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Crowd) -> AnnotatorFacts:
+def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
     """Finds what is known of the annotators with answers, in chunks of them.
 
     Args:
         chunks: gives their answers, at least one.
         crowd: how they answer on the whole.
+        shares: of the answers to each kind of question (`Questions.shares`).
     """
-    parts = [_facts(part, crowd) for part in chunks()]
+    parts = [_facts(part, crowd, shares) for part in chunks()]
     return AnnotatorFacts(
         **{
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
@@ -83,15 +94,15 @@ def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Crowd) -> An
     )
 
 
-def _facts(part: Answers, crowd: Crowd) -> AnnotatorFacts:
-    believed, shares = part.right, part.shares
+def _facts(part: Answers, crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
+    believed, given_shares = part.right, part.shares
     n_answers = np.bincount(part.place, minlength=len(part.code))
     weight = part.sums(part.weight)
     as_crowd = part.others @ crowd.matrix
     by_crowd = _standing(part, (part.others * as_crowd).sum(axis=1), part.sums(as_crowd) / n_answers[:, None])
-    standing = _standing(part, believed, part.sums(shares) / n_answers[:, None])
+    standing = _standing(part, believed, part.sums(given_shares) / n_answers[:, None])
     matrices, expected = learned_matrices(part, crowd.matrix)
-    wrong = ((part.others @ crowd.errors) * shares).sum(axis=1)
+    wrong = ((part.others @ crowd.errors) * given_shares).sum(axis=1)
     accuracy, low, high = accuracies(part.place, believed, wrong, part.weight, 1.0 / crowd.temperature)
     place, true, given = np.nonzero(expected)
     counted = part.counts()
@@ -105,11 +116,19 @@ def _facts(part: Answers, crowd: Crowd) -> AnnotatorFacts:
         consensus=part.sums(consensus) / weight,
         bias=(counted.sum(axis=1) - counted.sum(axis=2)) / weight[:, None],
         score=spammer_scores(matrices),
+        bits=gains(shares, _shrunk(expected, accuracy, crowd)).sum(axis=1),
         p=2.0 * stats.norm.sf(np.abs(standing)),
         below_crowd=stats.norm.sf(by_crowd - standing),
         cell=np.stack([part.code[place], true, given], axis=1),
         expected=expected[place, true, given],
     )
+
+
+def _shrunk(expected: Confusions, accuracy: Column, crowd: Crowd) -> Confusions:
+    """Returns the matrices of these expected answers, drawn towards those of nothing but accuracies."""
+    size = len(crowd.matrix)
+    right = accuracy[:, None, None]
+    return normalised_rows(expected + size * (right * np.eye(size) + (1.0 - right) * crowd.errors))
 
 
 def spammer_scores(confusions: Confusions) -> Column:

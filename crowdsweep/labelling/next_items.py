@@ -12,7 +12,7 @@ annotators who have not answered the item and would tell most of it.
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from crowdsweep.arrays import LOG_FLOOR, Confusion, ItemProbs
+from crowdsweep.arrays import LOG_FLOOR, ItemProbs
 from crowdsweep.labelling.others import Matrices
 from crowdsweep.labelling.questions import Questions
 
@@ -22,9 +22,11 @@ ASKED = 3
 CHUNK = 4096
 
 
-def gains(posterior: ItemProbs, confusion: Confusion) -> Float64[np.ndarray, " questions"]:
+def gains(
+    posterior: ItemProbs, confusion: Float64[np.ndarray, "*annotators true observed"]
+) -> Float64[np.ndarray, "*annotators questions"]:
     """Returns the expected information of one answer by an annotator with this matrix, in bits, at least 0."""
-    return np.maximum(_entropy(posterior @ confusion) - posterior @ _entropy(confusion), 0.0)
+    return np.maximum(_entropy(posterior @ confusion) - _entropy(confusion) @ posterior.T, 0.0)
 
 
 def whom_to_ask(

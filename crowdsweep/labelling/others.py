@@ -139,8 +139,7 @@ def _total(questions: Questions, matrices: Matrices | None) -> Float64[np.ndarra
     """Returns what all answers say together of each class: the log of a product, or a number of votes."""
     total = np.zeros(questions.posterior.shape)
     if matrices is not None:
-        prior = questions.posterior.reshape(-1, questions.kinds, questions.n_answers).mean(axis=0)
-        total += np.tile(np.log(np.maximum(prior, _LEAST_SAID)), (len(total) // questions.kinds, 1))
+        total += np.tile(np.log(np.maximum(questions.shares, _LEAST_SAID)), (len(total) // questions.kinds, 1))
     for rows in _chunks(questions):
         said = _said(questions, rows, matrices)
         for answer in range(questions.n_answers):

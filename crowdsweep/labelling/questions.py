@@ -41,6 +41,11 @@ class Questions:
     def n_answers(self) -> int:
         return self.posterior.shape[1]
 
+    @property
+    def shares(self) -> Float64[np.ndarray, "kinds answers"]:
+        """How often each answer is believed to be right, of each kind of question."""
+        return self.posterior.reshape(-1, self.kinds, self.n_answers).mean(axis=0)
+
 
 def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel: bool) -> Questions:
     """Returns the questions of a dataset.

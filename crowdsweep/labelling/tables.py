@@ -147,7 +147,7 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
     told = gains(believed.posterior, crowd.matrix)
     if witness is None:
         return CrowdTables(annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()))
-    facts = annotator_facts(chunks, crowd)
+    facts = annotator_facts(chunks, crowd, questions.shares)
     low, high = ends_by_accuracy(questions, crowd, facts.code, facts.accuracy)
     facts = replace(facts, low=np.minimum(facts.low, low), high=np.maximum(facts.high, high))
     against = gold_of_annotators(fitted, questions, facts.code)
@@ -200,6 +200,7 @@ def _annotators_table(
         "accuracy_low": facts.low,
         "accuracy_high": facts.high,
         **({} if against is None else against.columns()),
+        "bits_per_label": facts.bits,
         "agreement_with_consensus": facts.consensus,
         "spammer": facts.spammer,
         "spammer_score": facts.score,

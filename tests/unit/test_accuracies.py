@@ -69,7 +69,7 @@ def test_an_answers_certainty_and_weight_count():
         questions = questions_of(rows, np.eye(2)[item[::3] % 2], multilabel=False)
         good = np.tile(np.array([[0.9, 0.1], [0.1, 0.9]]), (3, 1, 1))
         chunks = answers_and_others(questions, lambda code: good[code])
-        return annotator_facts(chunks, Crowd(matrix=good[0]))
+        return annotator_facts(chunks, Crowd(matrix=good[0]), questions.shares)
 
     sure = facts()
     assert sure.accuracy[2] < 0.05

@@ -165,7 +165,7 @@ def test_few_answers_tell_nothing_of_spamming():
 def test_an_answer_is_no_evidence_for_itself():
     rows = crowd([0, 0], [0, 1], [0, 1], n_items=1, n_annotators=2, n_classes=2).annotations
     chunks = answers_and_others(questions_of(rows, np.array([[0.5, 0.5]]), multilabel=False), None)
-    facts = annotator_facts(chunks, crowd_of(chunks, 2))
+    facts = annotator_facts(chunks, crowd_of(chunks, 2), np.full((1, 2), 0.5))
     assert facts.accuracy.tolist() == pytest.approx([0.25, 0.25], abs=0.01)  # Beta(1/2, 3/2): one answer, wrong
     assert facts.high.min() > 0.7
     assert facts.consensus.tolist() == [0, 0]

@@ -25,6 +25,7 @@ MOST_WORDS = 32
 MOST_FEATURES = 4096
 _TABLE = "annotators"  # what the columns of annotators.csv are called beside the kinds of .npz files
 _NAME = "annotator"
+_PREFIX = "annotator-features-"
 
 
 def order_annotators(folder: Path, answering: Names, missing: Missing) -> Names:
@@ -44,6 +45,11 @@ def order_annotators(folder: Path, answering: Names, missing: Missing) -> Names:
     return names.take(names.natural_order())
 
 
+def kinds_of_features(folder: Path, missing: Missing) -> list[str]:
+    """Returns the kinds of features of annotators in a folder; `annotators` are the columns of annotators.csv."""
+    return [*feature_kinds(folder, _PREFIX), *([_TABLE] if _columns(folder, missing) else [])]
+
+
 def read_annotator_features(folder: Path, kind: str | None, names: Names, missing: Missing) -> AnnotatorFeatures | None:
     """Returns the features of all annotators, float32, matched by id; rows of other annotators are left.
 
@@ -60,8 +66,7 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names, missin
     """
     if kind == "none":
         return None
-    prefix = "annotator-features-"
-    kinds = feature_kinds(folder, prefix)
+    kinds = feature_kinds(folder, _PREFIX)
     columns = {} if kind in kinds else _columns(folder, missing)
     known = [*kinds, *([_TABLE] if columns else [])]
     if kind is None and len(known) > 1:
@@ -70,13 +75,13 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names, missin
             f"{' | '.join(known)} | none"
         )
     if kind is not None and kind not in known:  # also what keeps a kind such as ../x inside the folder
-        what = "columns beside annotator in annotators.csv" if kind == _TABLE else f"{prefix}{kind}.npz"
+        what = "columns beside annotator in annotators.csv" if kind == _TABLE else f"{_PREFIX}{kind}.npz"
         raise DataError(f"{folder}: expected {what}, found {', '.join(known) or 'no features of annotators'}")
     if not known:
         return None
     chosen = kind or known[0]
     if chosen in kinds:
-        return read_features_of(folder / f"{prefix}{chosen}.npz", "annotator", names, "annotator_features")
+        return read_features_of(folder / f"{_PREFIX}{chosen}.npz", "annotator", names, "annotator_features")
     return _coded(folder, columns, names)
 
 

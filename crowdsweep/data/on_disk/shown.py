@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from crowdsweep.data.on_disk.changed import standing
 from crowdsweep.data.on_disk.json_text import objects, part
 from crowdsweep.errors import DataError
 from crowdsweep.paths import is_file
@@ -44,7 +45,7 @@ def read_shown(folder: Path) -> dict[str, dict[str, Any]]:
     Raises:
         DataError: it is not what was written.
     """
-    path = folder / SHOWN_FILE
+    path = standing(folder, SHOWN_FILE)
     if not is_file(path):
         return {}
     found: dict[str, dict[str, Any]] = {}

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Int32
 
 from crowdsweep.data import bounds
+from crowdsweep.data.on_disk.changed import standing
 from crowdsweep.data.on_disk.doors import check_packed_text, not_utf8, opened_text, reading, separator_of
 from crowdsweep.errors import CrowdsweepError, DataError, shortened
 from crowdsweep.paths import is_file
@@ -41,7 +42,7 @@ def find_table(folder: Path, stem: str) -> Path | None:
     Raises:
         DataError: there are several.
     """
-    found = [path for path in (folder / f"{stem}.{kind}" for kind in KINDS) if is_file(path)]
+    found = [path for path in (standing(folder, f"{stem}.{kind}") for kind in KINDS) if is_file(path)]
     if len(found) > 1:
         names = " and ".join(path.name for path in found)
         raise DataError(f"{folder}: expected one file of {stem}, found {names}; remove one")

@@ -1,0 +1,73 @@
+"""`crowdsweep add`: new answers join a dataset's folder."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from crowdsweep.cli.completion import datasets_named
+from crowdsweep.cli.data import FORM_NAMES, MISSING_HELP
+from crowdsweep.cli.first_word import say_first
+from crowdsweep.cli.paths import PATH
+from crowdsweep.cli.telling import say
+from crowdsweep.errors import plain
+
+if TYPE_CHECKING:
+    from crowdsweep.importing.additions import Contradictions
+
+
+@click.command()
+@click.argument("folder", shell_complete=datasets_named)
+@click.argument("source", metavar="FILE", type=PATH)
+@click.option("--form", type=click.Choice(FORM_NAMES), help="Of the file, as in `data import`; guessed by default.")
+@click.option("--item", metavar="COLUMN", help="The column of item ids.")
+@click.option("--annotator", metavar="COLUMN", help="The column of annotator ids.")
+@click.option("--label", metavar="COLUMN", help="The column of labels.")
+@click.option("--gold", metavar="COLUMN|FILE", help="The column of gold, or a table of items and gold.")
+@click.option("--weight", metavar="COLUMN", help="The column of weights.")
+@click.option("--text", metavar="COLUMN", help="The column of the items' text.")
+@click.option("--question", help="Which question, where an export has several.")
+@click.option("--missing", metavar="WORD", multiple=True, help=f"{MISSING_HELP}, or what the folder says.")
+@click.option(
+    "--contradictions",
+    type=click.Choice(["refuse", "keep", "replace"]),
+    default="refuse",
+    show_default=True,
+    help="Of answers that give an item another label than the same annotator gave it: add nothing, have both count, or "
+    "the last one.",
+)
+@click.option("--new-class", metavar="LABEL", multiple=True, help="A class that the dataset does not have yet.")
+def add(
+    folder: str,
+    source: Path,
+    form: str | None,
+    missing: tuple[str, ...],
+    contradictions: "Contradictions",
+    new_class: tuple[str, ...],
+    **columns: str | None,
+) -> None:
+    """Add the answers in FILE, and the gold that comes with them, to the dataset FOLDER.
+
+    FILE is what `init` takes, and its columns are guessed in the same way. An answer that stands in FOLDER already, by
+    the same annotator, is left out, so that a file may be added again. Either all that is new is added, or nothing.
+    """
+    say_first(f"{source}: reading it")
+    from crowdsweep.data.missing import Missing
+    from crowdsweep.importing.add_answers import add_answers, folder_named, guess_answers, missing_in
+    from crowdsweep.importing.guess import settled
+    from crowdsweep.importing.registry import read_form
+    from crowdsweep.importing.rows import Asked
+
+    place = folder_named(folder)
+    asked = Asked(missing=Missing.of(missing) if missing else missing_in(place), features=None, **columns)
+    guess = settled(source, guess_answers(source, place, asked, form))
+    say(plain(f"{source}: {guess.what}"))
+    read = read_form(guess.form, source, guess.asked)
+    added = add_answers(read, place, contradictions=contradictions, new_classes=new_class)
+    for note in (*guess.notes, *added.notes):
+        say(plain(f"note: {note}"))
+    for oddity in added.told:
+        say(plain(f"{oddity.count:>8}  {oddity}"))
+    say(plain(f"{place}: {added}"))
+    say(f"next: crowdsweep label {shlex.quote(folder)}")

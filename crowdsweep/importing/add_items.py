@@ -1,0 +1,120 @@
+"""What comes with new answers and says something of the items: gold, texts, and that there are such items."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.on_disk import tables
+from crowdsweep.data.on_disk.folder_files import JOIN, Classes
+from crowdsweep.errors import DataError, shown
+from crowdsweep.files import csv_files
+from crowdsweep.importing.delimited import header_of, records
+from crowdsweep.importing.rewritten import rewrite
+from crowdsweep.importing.rows import ImportedRows
+
+_SAID_OF_ITEMS = ("text", "text_b", "sentence", "position", "token")
+_NAMED = 5
+
+
+def add_items(
+    imported: ImportedRows, folder: Path, place: Path, before: CrowdDataset, classes: Classes, new: Sequence[str]
+) -> int:
+    """Writes the items file of a dataset's folder anew where gold or items join it.
+
+    Args:
+        imported: the answers, in classes of the dataset.
+        folder: of the dataset.
+        place: where files of it are written that change.
+        before: the dataset so far.
+        classes: of it.
+        new: items that it does not have.
+
+    Returns:
+        How many items have gold now and had none.
+
+    Raises:
+        DataError: gold or a text contradicts what stands there, or new items have not what the others have.
+    """
+    gold = {item: labels for item, labels in imported.gold.items() if labels}
+    if gold and before.gold.applies is not None:
+        raise DataError(
+            f"{imported.source}: expected answers alone, got gold: {folder} has gold class by class (gold_CLASS), and "
+            f"new gold goes there by hand; leave --gold out"
+        )
+    path = tables.find_table(folder, "items")
+    header = [] if path is None else header_of(path)
+    _check_new(imported, header, path, new)
+    listed: dict[str, dict[str, str]] = {}
+    if path is not None:
+        given = {*imported.items}
+        listed = {record["item"]: record for _, record in records(path, ["item"]) if record["item"] in given}
+    fresh = _new_gold(imported, folder, gold, listed, classes)
+    _check_texts(imported, folder, listed)
+    answered = {row.item for row in imported.rows}
+    unlisted = [item for item in imported.items if item not in listed]
+    wanted = {*fresh, *(new if path is not None else (item for item in new if item not in answered))}
+    rows = [
+        {"item": item, "gold": fresh.get(item, ""), "text": imported.text.get(item, "")}
+        for item in unlisted
+        if item in wanted
+    ]
+    more = ["gold"] if fresh else []
+    if path is None and rows:
+        lines = ([row[name] for name in ("item", *more)] for row in rows)
+        csv_files.write_rows(place / "items.csv", ["item", *more], lines)
+    elif path is not None and (rows or fresh):
+        stay = (
+            {**record, "gold": fresh[record["item"]]} if record["item"] in fresh else record
+            for _, record in records(path, ["item"])
+        )
+        rewrite(path, place / path.name, chain(stay, rows), more)
+    return len(fresh)
+
+
+def _check_new(imported: ImportedRows, header: Sequence[str], path: Path | None, new: Sequence[str]) -> None:
+    """Refuses new items of which the file does not say what stands there of the others."""
+    lacking = [name for name in _SAID_OF_ITEMS if name in header]
+    if "text" in lacking and all(imported.text.get(item) for item in new):
+        lacking.remove("text")
+    if new and lacking:
+        hint = "name its column by --text, or add" if lacking == ["text"] else "add"
+        raise DataError(
+            f"{imported.source}: expected items of {path}, whose columns {', '.join(lacking)} say something of each, "
+            f"got {len(new)} others, such as {shown(new[0])}; {hint} rows for them there first"
+        )
+
+
+def _new_gold(
+    imported: ImportedRows,
+    folder: Path,
+    gold: Mapping[str, Sequence[str]],
+    listed: Mapping[str, Mapping[str, str]],
+    classes: Classes,
+) -> dict[str, str]:
+    """Returns gold of items that had none, as it is written."""
+    fresh: dict[str, str] = {}
+    contrary: list[str] = []
+    for item, labels in gold.items():
+        there = listed.get(item, {}).get("gold", "")
+        if classes.missing(there):
+            fresh[item] = JOIN.join(labels)
+        elif sorted(classes.parts(there)) != sorted(labels):
+            contrary.append(f"{item[:60]}: {shown(there)} there, {shown(JOIN.join(labels))} here")
+    if contrary:
+        told = "; ".join(contrary[:_NAMED]) + ("; …" if len(contrary) > _NAMED else "")
+        raise DataError(
+            f"{imported.source}: expected gold that {folder} does not contradict, got other gold of {len(contrary)} "
+            f"items ({told}); correct one of them"
+        )
+    return fresh
+
+
+def _check_texts(imported: ImportedRows, folder: Path, listed: Mapping[str, Mapping[str, str]]) -> None:
+    for item, text in imported.text.items():
+        there = listed.get(item, {}).get("text", "")
+        if there and text and there != text:
+            raise DataError(
+                f"{imported.source}: expected the text of item {shown(item)} that {folder} has, {shown(there)}, got "
+                f"{shown(text)}; two items have one id: tell them apart"
+            )

@@ -1,0 +1,39 @@
+"""Tables of a dataset's folder, written anew as they stand there: their columns, separator, packing and rights."""
+
+import gzip
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from crowdsweep.data.on_disk.doors import opened_text, reading, separator_of
+from crowdsweep.errors import DataError
+from crowdsweep.files import csv_files
+from crowdsweep.importing.delimited import header_of
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def rewrite(path: Path, target: Path, rows: Iterable[Mapping[str, str]], more: Sequence[str] = ()) -> None:
+    """Writes rows as a CSV that stands somewhere is written; quotes stand where they have to.
+
+    Args:
+        path: of that one.
+        target: to write.
+        rows: by column; what a row does not say is empty.
+        more: columns that it may not have yet.
+
+    Raises:
+        DataError: it is Parquet.
+    """
+    if path.suffix == ".parquet":
+        raise DataError(
+            f"{path}: expected a CSV to add to, got Parquet; write the table as {path.stem}.csv in its place"
+        )
+    header = list(dict.fromkeys([*header_of(path), *more]))
+    with reading(path, "a table of text (CSV)"), opened_text(path) as file:
+        separator = separator_of(file) or ","
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        encoding = "utf-8-sig" if file.read(len(_BOM)) == _BOM else "utf-8"
+    lines = ([row.get(name, "") for name in header] for row in rows)
+    csv_files.write_rows(target, header, lines, separator=separator, encoding=encoding)
+    shutil.copymode(path, target)
