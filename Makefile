@@ -14,7 +14,7 @@ export WORKERS ?= 4
 # Tests start many processes; each would compile the package anew where bytecode is not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-all chaos table leaderboard check docs format lint layers types clean
+.PHONY: setup demo test test-all chaos table bench leaderboard check docs format lint layers types clean
 .DEFAULT_GOAL := test
 
 # What is installed grows with what is asked for: the package, what tests need, what the checks and long tests need.
@@ -60,6 +60,10 @@ chaos: $(VENV)/installed-test
 
 table: setup
 	$(BIN)/python tests/benchmarks/aggregators_table.py
+
+# Every promise of speed, with peers: quarter of an hour on two quiet cores.
+bench: setup
+	$(BIN)/python tests/benchmarks/bench.py
 
 # Public datasets stand where CROWDSWEEP_DATA says; killed, it goes on where it was.
 leaderboard: $(VENV)/installed

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.errors import BadInput, CrowdsweepError, error_words, plain, shortened
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.record.events import SweepStatus
@@ -86,6 +85,8 @@ def message_of(store: Store, name: str, error: str = "") -> Message:
         name: of the sweep.
         error: kind of the error that ended the run; empty where none did.
     """
+    from crowdsweep.analysis.standing import sweep_status  # noqa: PLC0415 - no trial waits for statistics
+
     message: dict[str, Any] = {"sweep": name, "state": FAILED, **({"error": error} if error else {})}
     try:
         found = sweep_status(read_journal(store))
