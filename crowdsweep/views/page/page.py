@@ -33,6 +33,7 @@ from crowdsweep.views.page.tables import one_below_another as below
 from crowdsweep.views.page.underway import underway
 
 _MAX_SHOWN_FAILURES = 200
+_MOST_SEARCHES_DRAWN = 24  # a page with hundreds of figures takes minutes to draw, and long to load
 _LATEST_FAILURES = 3
 _SCRIPTS = ("state", "tables", "figures")
 
@@ -123,9 +124,17 @@ def _first_screen(found: AnalysedSweep) -> dict[str, Any]:
         "steps": found.next_steps,
         "crowds": found.crowds,
         "searches": found.searches,
+        "searches_drawn": _searches_drawn(found),
         "so_far": None if found.state.status is SweepStatus.DONE else search_so_far(found.searches),
         "notes": found.notes,
     }
+
+
+def _searches_drawn(found: AnalysedSweep) -> frozenset[str]:
+    """Returns the keys of the searches whose figures the page has: of the best models first."""
+    best = {(answer.block.place, answer.block.ranked[0].model) for answer in found.answers if answer.block.ranked}
+    order = sorted(found.searches, key=lambda search: (search.place, search.model) not in best)
+    return frozenset(search.key for search in order[:_MOST_SEARCHES_DRAWN])
 
 
 def _rooms(found: AnalysedSweep) -> dict[str, Any]:
