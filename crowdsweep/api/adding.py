@@ -57,7 +57,9 @@ def add(
         if name not in _COLUMNS:
             raise UnknownName("column", name, _COLUMNS, "add")
     place = folder_named(str(folder))
-    asked = Asked(missing=missing_in(place) if missing is None else Missing.of(missing), features=None, **columns)
+    asked = Asked(
+        missing=missing_in(place) if missing is None else Missing.of(missing), features=None, scale=None, **columns
+    )
     if isinstance(answers, str | Path):
         path = Path(answers)
         guess = settled(path, guess_answers(path, place, asked, form))
@@ -76,6 +78,8 @@ def _of_table(given: Any, missing: Missing) -> ImportedRows:
         pq.write_table(table, path)
         there = {name: name for name in _OF_TABLES if name in table.column_names or name in _OF_TABLES[:3]}
         try:
-            return replace(read_form("csv", path, Asked(missing=missing, features=None, **there)), source=Path("table"))
+            return replace(
+                read_form("csv", path, Asked(missing=missing, features=None, scale=None, **there)), source=Path("table")
+            )
         except DataError as error:
             raise DataError(str(error).replace(str(path), "table")) from error

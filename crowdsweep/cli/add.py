@@ -60,7 +60,7 @@ def add(
     from crowdsweep.importing.rows import Asked
 
     place = folder_named(folder)
-    asked = Asked(missing=Missing.of(missing) if missing else missing_in(place), features=None, **columns)
+    asked = Asked(missing=Missing.of(missing) if missing else missing_in(place), features=None, scale=None, **columns)
     guess = settled(source, guess_answers(source, place, asked, form))
     say(plain(f"{source}: {guess.what}"))
     read = read_form(guess.form, source, guess.asked)

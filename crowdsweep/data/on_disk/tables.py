@@ -81,7 +81,7 @@ class Names(Sequence[str]):
             return texts
         encoded = [text.encode() for text in texts]  # pa.array would import pandas, where that is installed
         ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+        buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(encoded))]
         return cls(pa.Array.from_buffers(pa.large_string(), len(encoded), buffers).cast(pa.string()))
 
     @overload
