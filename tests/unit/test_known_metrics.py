@@ -130,10 +130,15 @@ def test_distances_apply_to_ordinal_classes_alone() -> None:
 
 def test_spans_apply_to_tokens_with_tags_alone() -> None:
     tags, unit = ("O", "B-x"), np.zeros(1, dtype=np.int32)
+    others: list[tuple[Scale, np.ndarray | None, tuple[str, ...]]] = [
+        ("nominal", None, tags),
+        ("multilabel", unit, tags),
+        ("nominal", unit, ("a", "b")),
+    ]
     applying = {
         metric.name
         for metric in ITEM_METRICS
-        for scale, units, names in [("nominal", None, tags), ("multilabel", unit, tags), ("nominal", unit, ("a", "b"))]
+        for scale, units, names in others
         if metric.applies(scale, units, names)
     }
     assert applying == {metric.name for metric in ITEM_METRICS} - {"span_f1"} - ON_SCALES
