@@ -126,7 +126,7 @@ def said(fitted: FitResult, items: Items, item: np.ndarray, annotator: np.ndarra
     return fitted.unseen_label_probs(items, item.astype(np.int32), annotator.astype(np.int32))
 
 
-@pytest.mark.parametrize("model", ["conal", "crowd-layer", "ldl-nm", "lia", "mtl", "pc", "pgm-bp-guided"])
+@pytest.mark.parametrize("model", ["conal", "crowd-layer", "ldl-nm", "lia", "mtl", "pc", "pgm-bp-guided", "soft-mv"])
 def test_what_a_model_says_of_unseen_items(model: str) -> None:
     data = small_data().training
     fitted, items = fit(registered.model_info(model), small_data()), data.items
@@ -147,6 +147,9 @@ def test_what_a_model_says_of_unseen_items(model: str) -> None:
         np.testing.assert_allclose(found, through, atol=1e-6)
     elif model == "mtl":
         np.testing.assert_allclose(found, fitted.predictor.predict(items, "soft")[item])
+    elif model == "soft-mv":  # whose annotators all answer as the crowd does
+        through = fitted.label_probs(item.astype(np.int32), annotator.astype(np.int32))
+        np.testing.assert_allclose(found, through, atol=1e-6)  # trained or not, the classifier says it
     elif model == "pgm-bp-guided":  # the mean annotator is the crowd
         crowd = fitted.predictor.predict(items, "soft")[:8]
         np.testing.assert_allclose(found.reshape(8, 6, 3).mean(axis=1), crowd, atol=1e-6)

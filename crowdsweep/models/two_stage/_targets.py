@@ -16,7 +16,16 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._em import label_probs_of, label_probs_of_anybody, winners
-from crowdsweep.models.contract import AnnotatorModel, FitContext, LabelProbs, Model, fit_unchecked, no_op
+from crowdsweep.models.contract import (
+    AnnotatorModel,
+    FitContext,
+    LabelProbs,
+    Model,
+    Predictor,
+    UnseenLabelProbs,
+    fit_unchecked,
+    no_op,
+)
 
 
 @final
@@ -45,6 +54,13 @@ class Aggregated:
             return label_probs_of_anybody(probs) if self.anybody else None
         shared = self.annotators.global_confusion()
         return label_probs_of(probs, self.annotators) if shared is None else label_probs_of_anybody(probs @ shared)
+
+    def unseen_label_probs(self, predictor: Predictor) -> UnseenLabelProbs | None:
+        """Returns the same of items that the classifier did not see; None where it is what `FitResult` takes it for."""
+        shared = None if self.annotators is None else self.annotators.global_confusion()
+        if shared is None:
+            return None
+        return lambda items, item, _: (predictor.predict(items, predictor.uses[0]) @ shared)[item]
 
 
 @runtime_checkable

@@ -118,6 +118,7 @@ def fit_stages(
             annotators=stage.annotators,
             label_probs=stage.label_probs(one.probs),
             predictor=one.predictor,
+            unseen_label_probs=stage.unseen_label_probs(one.predictor),
             objective=-one.losses,
             converged=one.converged,
             iterations=len(one.losses),
