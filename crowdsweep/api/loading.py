@@ -120,8 +120,9 @@ def load(
             `annotator`, `label` and, where there is some, `weight`, `probability` and `gold`: a dict of columns, or
             anything of pandas, polars, DuckDB … that speaks Arrow (`__arrow_c_stream__`). Rows without a label are
             answers that were not given: `Data.notes` says how many. Numbers are taken for names of classes: 1.0 is 1.
-        features: of a folder: which `features-KIND.npz`. Of a table: another table, with the column `item` and columns
-            of numbers; items that only stand there have no answers yet, and a classifier labels them.
+        features: of a folder: which `features-KIND.npz`, or computed ones, `text:tfidf`. Of a table: another table,
+            with the column `item` and columns of numbers; items that only stand there have no answers yet, and a
+            classifier labels them.
         classes: of a table: all class labels in their order, used or not; None for those that occur.
         missing: of a table: texts that stand for a missing value, besides null, NaN and the empty text; None for the
             usual ones (NA, None, …; `crowdsweep.data.missing.WORDS`), `[]` where all texts mean what they say. Of a

@@ -132,7 +132,7 @@ KINDS: dict[Callable[[Path], None], tuple[set[str], tuple[str, ...]]] = {
     annotators_who_are_half_described: ({"majority-vote", "dawid-skene"}, ("annotator_features: none", "'a5'")),
     texts_without_features: (
         {"soft-mv", "crowdlab", "dl-ds", "dl-em", "cmm"},
-        ("network: text_cnn", "name: ., features: {text: tfidf}", "5 features"),
+        ("network: text_cnn", "name: ., features: {text: tfidf}", "6 features"),
     ),
 }
 

@@ -12,6 +12,7 @@ from file_server import FileServer, file_server
 from crowdsweep.errors import DataError
 from crowdsweep.fetching import download as downloads
 from crowdsweep.fetching.download import digest_of, download
+from crowdsweep.units import show_file_size
 
 CONTENT = bytes(range(256)) * 2000
 
@@ -146,3 +147,18 @@ def test_nothing_is_written_through_a_link(server: FileServer, tmp_path: Path) -
         fetched(server, tmp_path / "in")
     assert (tmp_path / "theirs").read_text() == "kept"
     assert not server.asked
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (40_000, "40 kB"),
+        (2_598_838, "2.6 MB"),
+        (3 * 10**9, "3.0 GB"),
+    ],
+)
+def test_sizes_are_said_as_listings_say_them(size: int, said: str) -> None:
+    assert show_file_size(size) == said
