@@ -24,6 +24,7 @@ early_stop: {kind: none}
 resources: {cpu: 2, gpu: 0.5}
 engine: inline
 tracking: {experiment: other, enabled: false, uri: "http://host:5000"}
+notify: {url: ""}
 protocol: equal_budget
 heldout: {fraction: 0.2}
 pack: 5
