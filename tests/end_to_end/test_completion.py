@@ -38,7 +38,7 @@ def test_names_of_models_datasets_and_sweeps_are_offered(tmp_path: Path, make_fo
     (tmp_path / "crowdsweep-runs/mine/journal.jsonl").touch()
     assert completed("crowdsweep status m", tmp_path) == ["mine"]
     assert completed("crowdsweep run quick", tmp_path) == ["quickstart"]
-    assert completed("crowdsweep sweeps spar", tmp_path) == ["sparsity"]
+    assert completed("crowdsweep sweeps lab", tmp_path) == ["labelme"]
     assert "compare" not in completed("crowdsweep sto", tmp_path)
     assert completed("crowdsweep sto", tmp_path) == ["stop"]
     assert "--space" in completed("crowdsweep models --s", tmp_path)
