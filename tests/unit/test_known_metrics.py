@@ -136,10 +136,7 @@ def test_spans_apply_to_tokens_with_tags_alone() -> None:
         ("nominal", unit, ("a", "b")),
     ]
     applying = {
-        metric.name
-        for metric in ITEM_METRICS
-        for scale, units, names in others
-        if metric.applies(scale, units, names)
+        metric.name for metric in ITEM_METRICS for scale, units, names in others if metric.applies(scale, units, names)
     }
     assert applying == {metric.name for metric in ITEM_METRICS} - {"span_f1"} - ON_SCALES
     assert METRICS["span_f1"].applies("nominal", unit, tags)  # type: ignore[attr-defined]
