@@ -94,7 +94,8 @@ def distances(label_probs: LabelProbs, answers: Annotations) -> AnswerErrors:
         half, said = 0.5 * below[:, -1:], answers.label[rows]
         low = (below < half - TIE_TOLERANCE).sum(axis=1)
         high = np.minimum((below <= half + TIE_TOLERANCE).sum(axis=1), answers.n_classes - 1)
-        return 0.5 * (np.abs(low - said) + np.abs(high - said)) / answers.n_classes
+        off = 0.5 * (np.abs(low - said) + np.abs(high - said)) / answers.n_classes
+        return np.where(np.isfinite(half[:, 0]), off, np.nan)
 
     return _of_rows(answers, errors)
 
@@ -110,6 +111,7 @@ def _of_rows(answers: Annotations, errors: Callable[[slice], Scores]) -> AnswerE
 
 def _in_parts(errors: Callable[[slice], Scores], n_answers: int, n_classes: int) -> Scores:
     found, step = np.empty(n_answers), max(CHUNK_ENTRIES // n_classes, 1)
-    for start in range(0, n_answers, step):
-        found[start : start + step] = errors(slice(start, start + step))
+    with np.errstate(invalid="ignore"):  # what is not a number stays so, and fails its trial
+        for start in range(0, n_answers, step):
+            found[start : start + step] = errors(slice(start, start + step))
     return found
