@@ -82,10 +82,10 @@ def test_scores_that_differ_in_their_last_bit_tie() -> None:
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([(1, 2, 3)] * 2, "at least three datasets"),
-        ([(1, 2)] * 9, "three models"),
-        ([(1, 2, 3)] * 4, "at least five datasets, these are 4"),
-        ([(1, 1, 1)] * 9, "tie everywhere"),
+        ([(1.0, 2.0, 3.0)] * 2, "at least three datasets"),
+        ([(1.0, 2.0)] * 9, "three models"),
+        ([(1.0, 2.0, 3.0)] * 4, "at least five datasets, these are 4"),
+        ([(1.0, 1.0, 1.0)] * 9, "tie everywhere"),
     ],
 )
 def test_why_nothing_is_said_of_differences(rows: list[tuple[float, ...]], reason: str) -> None:
@@ -98,7 +98,9 @@ def test_from_five_datasets_on_the_figure_says_which_models_differ(tmp_path: Pat
     found = sweep_of(tmp_path, 6)
     ranks = found.comparison.ranks
     assert ranks is not None
-    assert ranks.critical == CriticalDifference(difference=pytest.approx(1.353, abs=5e-4), joined=[(1, 2)])
+    assert ranks.critical is not None
+    assert ranks.critical.difference == pytest.approx(1.353, abs=5e-4)
+    assert ranks.critical.joined == [(1, 2)]
     figure = figures_of(found).ranks
     assert figure is not None
     assert "Nemenyi" in figure.caption

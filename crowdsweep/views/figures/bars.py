@@ -93,7 +93,7 @@ def _join(axes: Axes, n_models: int, critical: CriticalDifference) -> None:
     above = n_models - 0.15
     ends = [1.0, 1.0 + critical.difference]
     axes.plot(ends, [above] * 2, "|-", color=INK, linewidth=1.2, markersize=6, clip_on=False)
-    axes.text(sum(ends) / 2, above + 0.2, f"critical difference {critical.difference:.2f}", ha="center", fontsize=8.5)
+    axes.text(1.0, above + 0.28, f"critical difference {critical.difference:.2f}", fontsize=8.5)
     for number, (first, last) in enumerate(critical.joined):
         heights = [n_models - 1 - first + 0.25, n_models - 1 - last - 0.25]
         place = 1.16 + 0.035 * number  # right of the means
