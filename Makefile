@@ -68,7 +68,8 @@ bench: setup
 # Public datasets stand where CROWDSWEEP_DATA says; killed, it goes on where it was.
 leaderboard: $(VENV)/installed
 	$(BIN)/crowdsweep run leaderboard
-	$(BIN)/crowdsweep results crowdsweep-runs/leaderboard --layout pivot --format md
+	$(BIN)/crowdsweep run leaderboard-features
+	$(BIN)/python tests/assets/leaderboard.py
 
 check: setup lint layers types docs test
 

@@ -1,6 +1,8 @@
 """The sweep files that come with the project: each one loads, fits its models, and can be planned."""
 
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -32,6 +34,8 @@ def test_the_files_that_the_documentation_names_are_here() -> None:
         "lia-redundancy",
         "medical",
         "polarity-and-genre",
+        "leaderboard",
+        "leaderboard-features",
     }
 
 
@@ -72,6 +76,28 @@ def test_jobs_can_be_planned(shared_data: Path, monkeypatch: pytest.MonkeyPatch)
     pgm = next(search for search in plan.searches if search.cell.label == "pgm-bp")
     assert {"item_clusters", "annotator_clusters", "alpha", "gamma", "tau"} <= set(pgm.space.dimensions)
     assert {search.metric.name for search in plan.searches} == {"dev_kl"}
+
+
+def test_the_leaderboards_page_is_of_their_files() -> None:
+    """Every dataset heads a column, every model has a row: of accuracy, Brier score and time. The pictures are SVG.
+
+    The page may be of the first sweep alone, until the second has run.
+    """
+    page = (FOLDER / "LEADERBOARD.md").read_text()
+    sections = page.split("\n## ")[1:]
+    assert 1 <= len(sections) <= 2
+    for name, section in zip(("leaderboard", "leaderboard-features"), sections, strict=False):
+        sweep = load_sweep(FOLDER / f"{name}.yaml")
+        heads = [line for line in section.splitlines() if line.startswith("| model ")]
+        rows = [
+            line.split("|")[1].strip().removesuffix(" (saw gold)") for line in section.splitlines() if line[:2] == "| "
+        ]
+        assert len(heads) == 3
+        for head in heads:
+            assert {dataset.name for dataset in sweep.datasets} <= set(re.split(r"[ |,]+", head))
+        assert {model.label: rows.count(model.label) for model in sweep.models} == {m.label: 3 for m in sweep.models}
+        (picture,) = re.findall(r"!\[[^]]*\]\((.*)\)", section)
+        assert ElementTree.parse(FOLDER / picture).getroot().tag.endswith("svg")
 
 
 @pytest.mark.long
@@ -171,6 +197,8 @@ def test_label_distributions_run_through_when_they_are_made_short(
     ("name", "metric", "value"),
     [
         ("labelme", "test_accuracy", 0.8307),
+        ("leaderboard", "train_accuracy", 0.796),
+        ("leaderboard-features", "test_accuracy", 0.585),
         ("jobs", "train_kl", 1.190),
         ("jobs-textfree", "test_kl.soft", 0.819),
         ("soft-labels", "test_macro_f1", 0.6059),

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
-from scipy import stats
 
 from crowdsweep.analysis.paired import PairedTest, Scores, against_best
+from crowdsweep.analysis.ranks import MeanRanks, mean_ranks
 from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import metric_columns
 from crowdsweep.metrics.intervals import Estimate, Varies, estimate
@@ -140,26 +140,6 @@ class DatasetComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanRanks:
-    """Ranks averaged over the datasets on which every one of these models is ranked.
-
-    Attributes:
-        ranks: model → mean rank (ties share), best first.
-        each: model → its rank on each of these datasets.
-        n_datasets: how many they are averaged over.
-        statistic, p: Friedman's test; None where it does not apply.
-        reason: why not; empty where it does.
-    """
-
-    ranks: Mapping[str, float]
-    each: Mapping[str, Sequence[float]]
-    n_datasets: int
-    statistic: float | None = None
-    p: float | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class PublishedComparison:
     """One printed number beside ours.
 
@@ -252,7 +232,7 @@ def compare(
         datasets.append(replace(made, among=among))
     return Comparison(
         datasets=datasets,
-        ranks=mean_ranks(datasets),
+        ranks=mean_ranks([(block.dataset, _losses(block)) for block in datasets if block.ranked]),
         published=[_beside_ours(value, datasets) for value in published],
     )
 
@@ -260,35 +240,6 @@ def compare(
 def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComparison]:
     """Returns the comparisons on all annotations, where there are some beside those on thinned ones; else all."""
     return [block for block in blocks if not is_thinned(block.dataset_params)] or blocks
-
-
-def mean_ranks(datasets: Sequence[DatasetComparison]) -> MeanRanks | None:
-    """Returns mean ranks and Friedman's test; None where fewer than two datasets or models can be compared.
-
-    Only models ranked on every dataset take part. One dataset under several parameters counts as several for the
-    ranks, but not for the test, which needs independent datasets.
-    """
-    usable = [block for block in datasets if block.ranked]
-    if len(usable) < 2:
-        return None
-    models = set.intersection(*({score.model for score in block.ranked} for block in usable))
-    if len(models) < 2:
-        return None
-    order = sorted(models)
-    losses = np.array([[_loss(block, model) for model in order] for block in usable])
-    ranks = stats.rankdata(losses, axis=1)
-    means: list[float] = ranks.mean(axis=0).tolist()
-    each: dict[str, list[float]] = dict(zip(order, ranks.T.tolist(), strict=True))
-    by_model = {model: mean for mean, model in sorted(zip(means, order, strict=True))}
-    result = MeanRanks(ranks=by_model, each={model: each[model] for model in by_model}, n_datasets=len(usable))
-    if len(usable) < 3 or len(models) < 3:
-        return replace(result, reason="Friedman's test needs at least three datasets and three models")
-    if len({block.dataset for block in usable}) < len(usable):
-        return replace(result, reason="No Friedman test: one dataset under several parameters is not independent data")
-    if all(len(set(row)) == 1 for row in losses.tolist()):
-        return replace(result, reason="No Friedman test: all models tie everywhere")
-    friedman = stats.friedmanchisquare(*losses.T)
-    return replace(result, statistic=float(friedman.statistic), p=float(friedman.pvalue))
 
 
 def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) -> str:
@@ -399,9 +350,10 @@ def _rank_and_test(scores: Sequence[Score], heldout: float, metric: str) -> list
     ]
 
 
-def _loss(block: DatasetComparison, model: str) -> float:
-    mean = next(score.metrics[block.metric].mean for score in block.ranked if score.model == model)
-    return -mean if block.goal == "maximize" else mean
+def _losses(block: DatasetComparison) -> dict[str, float]:
+    """Returns ranked model → its mean, negated where more is better."""
+    sign = -1.0 if block.goal == "maximize" else 1.0
+    return {score.model: sign * score.metrics[block.metric].mean for score in block.ranked}
 
 
 def _beside_ours(value: PublishedValue, datasets: Sequence[DatasetComparison]) -> PublishedComparison:

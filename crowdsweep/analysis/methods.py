@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
-from crowdsweep.analysis.phrases import intervals_over
+from crowdsweep.analysis.phrases import friedman_words, intervals_over
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.differences import SIGNIFICANCE
@@ -16,7 +16,6 @@ from crowdsweep.record.naming import short_name, show_point, show_value, told_wo
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
-from crowdsweep.units import show_p
 
 _SAMPLERS = {
     "tpe": "the tree-structured Parzen estimator",
@@ -207,10 +206,16 @@ def _tests(comparison: Comparison) -> Iterator[str]:
             f"Holm's correction over all pairs of models on a dataset."
         )
     ranks = comparison.ranks
-    if ranks is not None and ranks.p is not None and ranks.statistic is not None:
+    if ranks is not None and ranks.friedman is not None:
+        after = ""
+        if ranks.critical is not None:
+            after = (
+                f", and those of two models by Nemenyi's test at {_percent(SIGNIFICANCE)} (critical difference "
+                f"{ranks.critical.difference:.2f})"
+            )
         yield (
-            f"Over the {ranks.n_datasets} datasets, ranks were compared by Friedman's test (χ² = "
-            f"{ranks.statistic:.2f}, p {show_p(ranks.p)})."
+            f"Over the {ranks.n_datasets} datasets, mean ranks were compared by Friedman's test with Iman and "
+            f"Davenport's correction ({friedman_words(ranks.friedman)}){after}."
         )
 
 

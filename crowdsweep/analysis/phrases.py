@@ -1,10 +1,12 @@
 """What the numbers of a report rest on, in sentences: tests, intervals, what was chosen by what."""
 
 from collections.abc import Collection, Sequence
+from math import isinf
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score, describe_dataset
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.rank_tests import FriedmanTest
 from crowdsweep.metrics.shown import show_interval, show_number
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.record.plan_record import CellRecord, RefusedRecord
@@ -161,6 +163,12 @@ def intervals_over(block: DatasetComparison) -> str:
         unseen = 100 * (1 - 0.05 ** (1 / n))
         parts.append(f"A collapse that befalls up to {unseen:.0f} % of seeds can stay unseen in {n}.")
     return " ".join(parts)
+
+
+def friedman_words(test: FriedmanTest) -> str:
+    """Returns `F(3, 39) = 3.69, p = 0.020; χ² = 9.28`."""
+    f = "∞" if isinf(test.f) else f"{test.f:.2f}"
+    return f"F({test.freedom[0]}, {test.freedom[1]}) = {f}, p {show_p(test.p)}; χ² = {test.chi2:.2f}"
 
 
 def why_unranked(block: DatasetComparison) -> str:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from crowdsweep.analysis.compare import DatasetComparison, Score, mean_ranks
 from crowdsweep.analysis.paired import Scores, holm, paired_test
-from crowdsweep.metrics.intervals import estimate
+from crowdsweep.analysis.ranks import mean_ranks
+from crowdsweep.metrics.rank_tests import critical_difference
 
 # Student (1908): extra hours of sleep of ten patients under two drugs; R prints t = -4.0621, df = 9, p = 0.002833 and
 # the interval (-2.4598858, -0.7001142) for first minus second.
@@ -48,30 +48,51 @@ def test_wilcoxon_is_hollander_and_wolfes() -> None:
 
 
 def test_friedman_is_hollander_and_wolfes() -> None:
-    blocks = []
-    for player, times in enumerate(np.array(_ROUNDING.split(), dtype=float).reshape(22, 3)):
-        scores = [
-            Score(
-                model=method, point="{}", rank=place, metrics={"m": estimate([time])}, scores=_by_seed((float(time),))
-            )
-            for place, (method, time) in enumerate(zip(("round out", "narrow", "wide"), times, strict=True))
-        ]
-        blocks.append(
-            DatasetComparison(
-                dataset=f"player {player}",
-                dataset_params="{}",
-                metric="m",
-                goal="minimize",
-                ranked=scores,
-                gold=[],
-                unranked=[],
-            )
-        )
-    ranks = mean_ranks(blocks)
+    methods = ("round out", "narrow", "wide")
+    times = np.array(_ROUNDING.split(), dtype=float).reshape(22, 3)
+    ranks = mean_ranks([(f"player {n}", dict(zip(methods, own, strict=True))) for n, own in enumerate(times.tolist())])
     assert ranks is not None
-    assert ranks.statistic == pytest.approx(11.143, abs=5e-4)
-    assert ranks.p == pytest.approx(0.003805, abs=5e-7)
+    assert ranks.friedman is not None
+    assert ranks.friedman.chi2 == pytest.approx(11.143, abs=5e-4)
+    assert ranks.friedman.freedom == (2, 42)
+    assert ranks.friedman.f == pytest.approx(21 * 11.143 / (44 - 11.143), abs=5e-4)
     assert list(ranks.ranks) == ["wide", "narrow", "round out"]
+
+
+# Demšar (2006), Table 6: AUC of four variants of C4.5 on 14 datasets, with the ranks that the paper prints (its scores
+# have more digits than it prints: two that look alike on voting are not).
+_C45 = ("C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf")
+_C45_RANKS = (
+    "4 3 2 1  1 2 3 4  4 1 2 3  4 1 3 2  4 2 3 1  1 2.5 4 2.5  3 2 4 1  2.5 2.5 4 1  4 3 2 1  2.5 2.5 2.5 2.5  "
+    "4 2.5 1 2.5  3 2 4 1  4 1 2 3  3 1 4 2"
+)
+
+
+def test_ranks_and_their_critical_difference_are_demsars() -> None:
+    rows = np.array(_C45_RANKS.split(), dtype=float).reshape(14, 4)
+    ranks = mean_ranks([(f"set {n}", dict(zip(_C45, own, strict=True))) for n, own in enumerate(rows.tolist())])
+    assert ranks is not None
+    assert ranks.friedman is not None
+    assert ranks.critical is not None
+    printed = {"C4.5+m+cf": 1.964, "C4.5+m": 2.000, "C4.5+cf": 2.893, "C4.5": 3.143}
+    assert ranks.ranks == pytest.approx(printed, abs=5e-4)
+    assert list(ranks.ranks) == list(printed)
+    # The paper's χ² = 9.28 and F = 3.69 are without the correction for ties, which divides χ² by what they leave.
+    ties = 3 * (2**3 - 2) + (4**3 - 4)
+    uncorrected = ranks.friedman.chi2 * (1 - ties / (14 * (4**3 - 4)))
+    assert uncorrected == pytest.approx(9.28, abs=5e-3)
+    assert 13 * uncorrected / (42 - uncorrected) == pytest.approx(3.69, abs=5e-3)
+    assert ranks.friedman.freedom == (3, 39)
+    assert ranks.friedman.f == pytest.approx(13 * ranks.friedman.chi2 / (42 - ranks.friedman.chi2))
+    assert ranks.critical.difference == pytest.approx(1.25, abs=5e-3)
+    assert ranks.critical.joined == [(0, 3)], "the paper: Nemenyi's test finds none that differ, at 5 %"
+
+
+def test_critical_values_are_those_of_demsars_table_5() -> None:
+    """The table's q of two to ten models, cut after three digits."""
+    printed = (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164)
+    found = [critical_difference(k, 6) * 6 / (k * (k + 1)) ** 0.5 for k in range(2, 11)]
+    assert found == pytest.approx(printed, abs=1.1e-3)
 
 
 def test_holm_is_the_textbooks() -> None:

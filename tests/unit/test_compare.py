@@ -173,7 +173,8 @@ def test_mean_ranks_over_datasets_and_no_friedman_on_settings() -> None:
     ranks = _compare(events, ["a", "b", "c"]).ranks
     assert ranks is not None
     assert ranks.ranks == pytest.approx({"a": 4 / 3, "b": 2.0, "c": 8 / 3})
-    assert ranks.p is None
+    assert ranks.friedman is None
+    assert ranks.critical is None
     assert "not independent" in ranks.reason
 
 

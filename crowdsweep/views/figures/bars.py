@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from crowdsweep.analysis.ranks import CriticalDifference
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.shown import score_words, show_score
 from crowdsweep.metrics.wording import is_share, readable, words
@@ -63,9 +64,15 @@ def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
     return figure
 
 
-def mean_ranks(ranks: Mapping[str, Sequence[float]]) -> Figure:
+def mean_ranks(ranks: Mapping[str, Sequence[float]], critical: CriticalDifference | None = None) -> Figure:
     """Draws the mean of each model's ranks over datasets as a dot, its rank on every dataset small and pale; in the
-    order given, first on top."""
+    order given, first on top. Where a critical difference is known, a line on top is as long as it, and upright lines
+    at the right join the models that do not differ.
+
+    Args:
+        ranks: model → its rank on each dataset, best first.
+        critical: which of them differ.
+    """
     with style():
         figure = TellingFigure(figsize=(WIDTH, 0.8 + 0.3 * len(ranks)))
         axes = figure.subplots()
@@ -83,7 +90,21 @@ def mean_ranks(ranks: Mapping[str, Sequence[float]]) -> Figure:
         axes.xaxis.set_major_locator(round_ticks(8, whole=True))
         axes.tick_params(axis="y", length=0)
         grid(axes, "x")
+        if critical is not None:
+            _join(axes, len(ranks), critical)
     return figure
+
+
+def _join(axes: Axes, n_models: int, critical: CriticalDifference) -> None:
+    above = n_models - 0.15
+    ends = [1.0, 1.0 + critical.difference]
+    axes.plot(ends, [above] * 2, "|-", color=INK, linewidth=1.2, markersize=6, clip_on=False)
+    axes.text(1.0, above + 0.28, f"critical difference {critical.difference:.2f}", fontsize=8.5)
+    for number, (first, last) in enumerate(critical.joined):
+        heights = [n_models - 1 - first + 0.25, n_models - 1 - last - 0.25]
+        place = 1.16 + 0.035 * number  # right of the means
+        line = axes.get_yaxis_transform()
+        axes.plot([place] * 2, heights, color=INK, linewidth=2.4, solid_capstyle="butt", transform=line, clip_on=False)
 
 
 def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high: float) -> None:

@@ -13,6 +13,7 @@ from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.maps.annotators import AnnotatorMap
 from crowdsweep.analysis.maps.clusters import ClusterMap
 from crowdsweep.analysis.maps.items import ItemMap
+from crowdsweep.analysis.ranks import MeanRanks
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.confusions import CrowdMatrix
 from crowdsweep.analysis.sections.training import Curves
@@ -106,14 +107,7 @@ def figures_of(found: AnalysedSweep) -> ReportFigures:
     titles = {block.place: block.title for block in comparison.datasets}
     ranks, maps = None if found.winners else comparison.ranks, found.maps
     return ReportFigures(
-        ranks=None
-        if ranks is None
-        else named(
-            "ranks",
-            title="ranks of the models",
-            caption=f"Mean rank over the {ranks.n_datasets} datasets and settings; pale, the rank on each.",
-            draw=partial(mean_ranks, ranks.each),
-        ),
+        ranks=None if ranks is None else _ranks(ranks, named),
         study=[
             named(f"study {one.title}", title=one.title, caption=_with_bars(one.title), draw=partial(curve, one))
             for one in (found.study.curves if found.study else ())
@@ -152,6 +146,23 @@ class _Named:
             unique = f"{plain}-{number}"
         self.taken.add(unique)
         return ReportFigure(name=unique, **parts)
+
+
+def _ranks(ranks: MeanRanks, named: _Named) -> ReportFigure:
+    what = f"Mean rank over the {ranks.n_datasets} datasets and settings; pale, the rank on each."
+    if ranks.critical is not None:
+        what += (
+            " Upright lines join models that do not differ significantly at 5 %, by Nemenyi's test: their mean ranks "
+            "are less than the critical difference apart. That test is of what is drawn here, and few datasets are "
+            "enough for it, as they are not for pairwise signed-rank tests with Holm's correction; but what it says of "
+            "two models hangs on which others are ranked (Benavoli et al., 2016)."
+        )
+    return named(
+        "ranks",
+        title="ranks of the models",
+        caption=what,
+        draw=partial(mean_ranks, ranks.each, ranks.critical),
+    )
 
 
 def _means(block: DatasetComparison, comparison: Comparison, named: _Named) -> ReportFigure:

@@ -24,7 +24,6 @@ from crowdsweep.analysis.underway.now import Now
 from crowdsweep.metrics.wording import readable
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import show_point, told_words
-from crowdsweep.units import show_p
 from crowdsweep.views import figures
 from crowdsweep.views.page import sections
 from crowdsweep.views.page import tables as page_tables
@@ -159,7 +158,6 @@ def _ticks(text: str) -> Markup:
 
 
 _FILTERS: dict[str, Any] = {
-    "p": show_p,
     "point": show_point,
     "collapse": phrases.collapse,
     "readable": readable,
@@ -171,6 +169,7 @@ _FUNCTIONS: dict[str, Any] = {
     "tests_used": phrases.tests_used,
     "flattery": phrases.flattery,
     "intervals_over": phrases.intervals_over,
+    "friedman": phrases.friedman_words,
     "scores": page_tables.scores_table,
     "certainty": page_tables.certainty_table,
     "every_metric": page_tables.metrics_tables,

@@ -1,0 +1,140 @@
+"""Writes `search_spaces/LEADERBOARD.md` and its pictures from the records of the sweeps that it tells of.
+
+    make leaderboard
+    python tests/assets/leaderboard.py [--store STORE] [--features-store STORE] [--features-note SENTENCE]
+
+Every number is read from these records. A sweep that has none yet is left out of the page. The note stands behind the
+machine's description, where there is more to say of it.
+"""
+
+import argparse
+import platform
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from crowdsweep import machine
+from crowdsweep.analysis.compare import Comparison, Score
+from crowdsweep.analysis.phrases import friedman_words
+from crowdsweep.analysis.pivot import Pivot
+from crowdsweep.analysis.sweep import AnalysedSweep, analysed
+from crowdsweep.record.events import SweepStatus
+from crowdsweep.units import about_words, show_bytes, show_seconds
+from crowdsweep.views.figures.drawing import to_file
+from crowdsweep.views.figures.of_report import figures_of
+from crowdsweep.views.tables.pivot import pivot_in_markdown
+from crowdsweep.views.tables.texts import to_markdown
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "search_spaces" / "LEADERBOARD.md"
+SWEEPS = ("leaderboard", "leaderboard-features")
+TITLES = (
+    "Models of labels alone: who labels items right",
+    "Models with features: who labels items that nobody labelled",
+)
+BRIER = ("train_brier", "test_brier")
+INTRODUCTION = """\
+# Models on the public datasets
+
+Made by `make leaderboard`. Every model stands at its defaults: nothing is tuned, and no dataset was chosen for what it
+says. In tables, bold is the best on a dataset, and what is in italics is not significantly worse than it; the figures
+say which models differ over all datasets. These tests take datasets for independent, which medical-causes and
+medical-treats, of the same sentences and annotators, are not quite. `crowdsweep report` of a sweep has each number with
+its test.
+"""
+PROSE = (
+    """\
+`leaderboard.yaml`. Items are scored as they are labelled, against gold that no model sees.
+""",
+    """\
+`leaderboard-features.yaml`. Items are scored that did not train. `ideal` learns from gold and is no competitor. There
+is no held-out likelihood, as reported fits train on every annotation. Printed values are of the papers' own settings,
+and of sentiment-polarity of other features too: a difference is no error of either.
+""",
+)
+TIMES = """\
+Time per trial, a share of its batch's, by the clock: other work of the machine counts too. Memory is the most of a
+process that fitted the model, libraries included.
+"""
+
+
+def main() -> None:
+    """Writes the page and a picture for each sweep."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--store", type=Path, default=Path("crowdsweep-runs") / SWEEPS[0])
+    parser.add_argument("--features-store", type=Path, default=Path("crowdsweep-runs") / SWEEPS[1])
+    parser.add_argument("--features-note", default="")
+    asked = parser.parse_args()
+    notes = ("", f" {asked.features_note}" if asked.features_note else "")
+    stores = [asked.store, *([asked.features_store] if asked.features_store.exists() else [])]
+    found = [analysed(store) for store in stores]
+    if young := [str(one.store) for one in found if one.state.status is not SweepStatus.DONE]:
+        sys.exit(f"not finished: {', '.join(young)}. Run the sweep again, it goes on where it was")
+    parts = (part for place, one in enumerate(found) for part in section(place, one, notes[place]))
+    text = "\n".join([INTRODUCTION, *parts])
+    PAGE.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def section(place: int, found: AnalysedSweep, note: str) -> Iterator[str]:
+    """Yields what there is to say of a sweep, and writes its picture."""
+    yield f"## {TITLES[place]}\n"
+    yield f"{PROSE[place]}\n{ran(found)}{note}\n"
+    ranks = figures_of(found).ranks
+    assert ranks is not None, "there are several datasets"
+    picture = f"{SWEEPS[place]}.svg"
+    (HERE / "pictures" / picture).write_bytes(on_white(to_file(ranks.draw(), "svg")))
+    yield f"![mean ranks of the models](../tests/assets/pictures/{picture})\n\n{ranks.caption}{tested(found)}\n"
+    accuracy = found.pivot()
+    yield f"### Accuracy\n\n{pivot_in_markdown(accuracy)}"
+    yield f"### Calibration: Brier score, less is better\n\n{pivot_in_markdown(found.pivot(BRIER[place]))}"
+    yield f"### Seconds and memory\n\n{times(found.comparison, accuracy)}\n{TIMES}"
+
+
+def ran(found: AnalysedSweep) -> str:
+    """Returns when and on what the sweep ran, and for how long."""
+    state = found.state
+    day = datetime.fromtimestamp(state.finished[-1].time, tz=UTC).date()
+    named = [name for name in ("crowdsweep", "python", "numpy", "torch") if name in state.environment]
+    versions = ", ".join(f"{name} {state.environment[name]}" for name in named)
+    seconds = sum(result.wall_s for result in state.results.values())
+    failed = f", {found.counts['failed']} of them failed" if found.counts["failed"] else ""
+    return (
+        f"Run on {day}: {len(state.results):,} trials{failed}, {about_words(seconds)} of fitting, on "
+        f"{machine.usable_cores()} cores ({platform.machine()}); {versions}."
+    )
+
+
+def tested(found: AnalysedSweep) -> str:
+    """Returns whether models differ at all over the datasets, as a sentence behind others."""
+    ranks = found.comparison.ranks
+    if ranks is None or ranks.friedman is None:
+        return ""
+    words = friedman_words(ranks.friedman)
+    return f" Of all of them together, Friedman's test with Iman and Davenport's correction: {words}."
+
+
+def times(comparison: Comparison, order: Pivot) -> str:
+    """Returns a table of seconds, model × dataset, and of each model's memory."""
+    blocks = comparison.datasets
+    rows = []
+    for model in [*order.models, *order.gold]:
+        of_model: list[Score | None] = [next((s for s in b.scores if s.model == model), None) for b in blocks]
+        seconds = [show_seconds(s.wall_s.mean) if s is not None and s.wall_s is not None else "–" for s in of_model]
+        most = max((s.peak_bytes for s in of_model if s is not None and s.peak_bytes is not None), default=None)
+        rows.append([f"{model} (saw gold)" if model in order.gold else model, *seconds, show_bytes(most)])
+    names = ["model", *(block.title for block in blocks), "memory"]
+    return to_markdown(pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))), right=names[1:])
+
+
+def on_white(svg: bytes) -> bytes:
+    """Returns a figure on white paper, as pages that show it may be dark."""
+    head, tag, rest = svg.partition(b"<svg")
+    attributes, end, inside = rest.partition(b">")
+    return head + tag + attributes + end + b'<rect width="100%" height="100%" fill="#ffffff"/>' + inside
+
+
+if __name__ == "__main__":
+    main()
