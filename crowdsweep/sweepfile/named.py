@@ -95,6 +95,8 @@ def asked_file(given: str | Path, folder: Path = Path(), extending: Path | None 
     own = extending is not None and is_file(with_suffix) and is_file(extending) and with_suffix.samefile(extending)
     for path in (folder / name, *(() if own else (with_suffix,))):
         if exists(path):
+            if comes_along and is_file(path) and path.samefile(_file_of(name)):
+                return AskedFile(path=path, comes_along=True)
             note = (
                 f"{path}: what stands here is taken, not the sweep of that name that comes with crowdsweep, which "
                 f"`crowdsweep sweeps {name}` prints"
@@ -133,7 +135,10 @@ def _title(text: str) -> str:
 
 
 def _datasets(text: str, name: str) -> list[str]:
-    """Returns the names of the datasets of a sweep file of ours."""
-    entries = parse_yaml(text, name)[0]["datasets"]
+    """Returns the names of the datasets of a sweep file of ours, which may extend another one."""
+    said = parse_yaml(text, name)[0]
+    if "datasets" not in said:
+        return _datasets(sweep_text(said["extends"]), said["extends"])
+    entries = said["datasets"]
     named = [entry if isinstance(entry, str) else entry["name"] for entry in entries]
     return [name for one in named for name in (one if isinstance(one, list) else [one])]

@@ -137,7 +137,9 @@ def test_they_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[str])
     assert run_command_line(["sweeps", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert {one["name"]: one["title"] for one in listed} == cs.sweeps()
-    assert {one.name for one in named_sweeps() if not one.needs} == {"quickstart", "redundancy", "sparsity"}
+    assert {one.name for one in named_sweeps() if not one.needs} == {
+        *("quickstart", "redundancy", "sparsity", "sparsity-digits", "sparsity-table2"),
+    }
 
 
 def test_one_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,3 +155,14 @@ def test_a_file_does_not_mean_itself_by_its_name(here: Path) -> None:
     own.write_text(MINE)
     assert asked_file("sparsity", here, extending=own).comes_along
     assert asked_file("sparsity", here, extending=here / "other.yaml").path == own
+
+
+def test_a_sweep_that_comes_along_may_extend_another_and_be_copied(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["sweeps", "sparsity-table2"]) == 0
+    (here / "mine.yaml").write_text(capsys.readouterr().out)
+    assert run_command_line(["plan", "mine.yaml"]) == 0
+    assert "what stands here is taken" not in capsys.readouterr().err
+    assert run_command_line(["plan", str(sweep_folder() / "sparsity-table2.yaml")]) == 0
+    assert "what stands here is taken" not in capsys.readouterr().err
