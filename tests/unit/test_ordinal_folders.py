@@ -151,9 +151,15 @@ def test_a_table_in_python_says_it_too(tmp_path: Path) -> None:
     assert fit.fitted.dataset.scale == "ordinal"
     with pytest.raises(BadInput, match="needs classes in an order"):
         cs.fit("ordinal-dawid-skene", cs.load(table))
-    with pytest.raises(BadInput, match="scale: expected nominal or ordinal, got 'ordered'"):
-        cs.load(table, scale="ordered")  # pyright: ignore[reportArgumentType] - a person's mistake
     data.save(tmp_path / "saved")
     assert cs.load(tmp_path / "saved").dataset.scale == "ordinal"
     with pytest.raises(BadInput, match=r"by the key `scale` of its dataset\.yaml"):
         cs.load(tmp_path / "saved", scale="ordinal")
+
+
+@pytest.mark.unchecked  # a person's mistake, which types would tell first
+def test_a_scale_that_is_none_is_told_in_words() -> None:
+    header, *rows = ratings(WORDS[::-1])
+    table = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+    with pytest.raises(BadInput, match="scale: expected nominal or ordinal, got 'ordered'"):
+        cs.load(table, scale="ordered")  # pyright: ignore[reportArgumentType]
