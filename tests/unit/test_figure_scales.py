@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from importlib.resources import files
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -164,3 +165,17 @@ def test_the_axis_of_a_study_is_drawn_on_a_log_scale_where_its_values_crowd() ->
     axes = curve(Curve(title="t", x_label="x", y_label="y", lines=[line], log_x=True, x_ticks=ticks)).axes[0]
     assert axes.get_xscale() == "log"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "10", "all"]
+
+
+def test_ticks_of_a_log_axis_do_not_touch() -> None:
+    """100 to 10,000 annotators: of the crowded end the last is named."""
+    sizes = [100.0, 500.0, 1500.0, 3500.0, 6000.0, 10000.0]
+    ends: list[float | None] = [None] * len(sizes)
+    line = CurveLine(label="a", x=sizes, y=[0.5] * len(sizes), low=ends, high=ends)
+    figure = curve(Curve(title="t", x_label="x", y_label="y", lines=[line], log_x=True))
+    figure.draw_without_rendering()
+    labels = figure.axes[0].get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    assert [label.get_text() for label in (labels[0], labels[-1])] == ["100", "10,000"]
+    assert len(labels) >= 4
+    assert all(before.x1 + 2 < after.x0 for before, after in pairwise(boxes))

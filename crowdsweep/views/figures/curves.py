@@ -1,5 +1,6 @@
 """Lines over an axis: what a study measures along its own, and dev scores while models train."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -27,6 +28,8 @@ from crowdsweep.views.figures.drawing import (
     style,
 )
 from crowdsweep.views.figures.told import TellingFigure
+
+_LETTER = 5.5  # points that a digit of a tick takes
 
 
 def curve(drawn: Curve) -> Figure:
@@ -154,8 +157,9 @@ def _label_axis(axes: Axes, drawn: Curve) -> None:
     axes.set_xlabel(drawn.x_label)
     if drawn.log_x:
         axes.set_xscale("log")
-        ticks = _apart(sorted({x for line in drawn.lines for x in line.x}))
-        axes.set_xticks(ticks, [drawn.x_ticks.get(x, f"{x:,.0f}") for x in ticks])
+        texts = {x: drawn.x_ticks.get(x, f"{x:,.0f}") for x in sorted({x for line in drawn.lines for x in line.x})}
+        width = axes.get_position().width * axes.figure.get_figwidth() * 72.0  # pyright: ignore[reportAttributeAccessIssue]
+        axes.set_xticks(*_apart(texts, width))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_minor_formatter(NullFormatter())
     elif drawn.x_ticks:
@@ -163,10 +167,17 @@ def _label_axis(axes: Axes, drawn: Curve) -> None:
     axes.yaxis.set_major_locator(round_ticks(6))
 
 
-def _apart(values: Sequence[float], ratio: float = 1.6) -> list[float]:
-    """Returns the values, without those whose labels would touch the one before on a log axis."""
+def _apart(texts: Mapping[float, str], width: float) -> tuple[list[float], list[str]]:
+    """Returns ticks of a log axis with their texts, without those that would touch the next one to the right.
+
+    Args:
+        texts: of all ticks, ascending.
+        width: of the axis, in points.
+    """
+    ends = [math.log(x) for x in (min(texts), max(texts))]
+    per_unit = width / (ends[1] - ends[0] or 1.0)
     kept: list[float] = []
-    for value in values:
-        if not kept or value >= ratio * kept[-1]:
-            kept.append(value)
-    return kept
+    for x in reversed(texts):
+        if not kept or per_unit * math.log(kept[-1] / x) >= _LETTER * (len(texts[x]) + len(texts[kept[-1]]) + 2) / 2:
+            kept.append(x)
+    return kept[::-1], [texts[x] for x in reversed(kept)]
