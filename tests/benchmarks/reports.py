@@ -4,8 +4,8 @@
 
 The trials are made up: of ten models on twenty datasets, nine in ten belong to searches of points (three seeds each),
 the others are reported. Each command runs in a process of its own, as a person types it; going on is reading the record
-as `run` does. Promised at 100,000 trials, which are 264,000 rows: the report in 40 s and 1 GB, results in 15 s and going
-on in 10 s (processor time). Exit code 1 where one of these is broken.
+as `run` does. Promised at 100,000 trials, which are 264,000 rows: the report in 40 s and 1 GB, results in 15 s and
+going on in 10 s (processor time). Exit code 1 where one of these is broken.
 """
 
 import argparse
