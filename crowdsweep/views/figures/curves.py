@@ -177,7 +177,7 @@ def _apart(texts: Mapping[float, str], width: float) -> tuple[list[float], list[
     ends = [math.log(x) for x in (min(texts), max(texts))]
     per_unit = width / (ends[1] - ends[0] or 1.0)
     kept: list[float] = []
-    for x in reversed(texts):
+    for x in reversed([*texts]):
         if not kept or per_unit * math.log(kept[-1] / x) >= _LETTER * (len(texts[x]) + len(texts[kept[-1]]) + 2) / 2:
             kept.append(x)
     return kept[::-1], [texts[x] for x in reversed(kept)]
