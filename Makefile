@@ -61,7 +61,7 @@ chaos: $(VENV)/installed-test
 table: setup
 	$(BIN)/python tests/benchmarks/aggregators_table.py
 
-# Every promise of speed, with peers: quarter of an hour on two quiet cores.
+# Every promise of speed, with peers.
 bench: setup
 	$(BIN)/python tests/benchmarks/bench.py
 

@@ -17,7 +17,7 @@ from crowdsweep.importing.guess import settled
 from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rows import Asked, ImportedRows
 
-_COLUMNS = tuple(field.name for field in fields(Asked) if field.name not in ("features", "missing"))
+_COLUMNS = tuple(field.name for field in fields(Asked) if field.name not in ("features", "missing", "scale"))
 _OF_TABLES = ("item", "annotator", "label", "gold", "weight", "text")
 
 

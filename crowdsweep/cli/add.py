@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from crowdsweep.cli.completion import datasets_named
-from crowdsweep.cli.data import FORM_NAMES, MISSING_HELP
+from crowdsweep.cli.data import MISSING_HELP, columns_options
 from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", shell_complete=datasets_named)
 @click.argument("source", metavar="FILE", type=PATH)
-@click.option("--form", type=click.Choice(FORM_NAMES), help="Of the file, as in `data import`; guessed by default.")
-@click.option("--item", metavar="COLUMN", help="The column of item ids.")
-@click.option("--annotator", metavar="COLUMN", help="The column of annotator ids.")
-@click.option("--label", metavar="COLUMN", help="The column of labels.")
-@click.option("--gold", metavar="COLUMN|FILE", help="The column of gold, or a table of items and gold.")
-@click.option("--weight", metavar="COLUMN", help="The column of weights.")
-@click.option("--text", metavar="COLUMN", help="The column of the items' text.")
-@click.option("--question", help="Which question, where an export has several.")
+@columns_options
 @click.option("--missing", metavar="WORD", multiple=True, help=f"{MISSING_HELP}, or what the folder says.")
 @click.option(
     "--contradictions",

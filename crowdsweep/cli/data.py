@@ -1,7 +1,8 @@
 """`crowdsweep data …`: bring labels in, look at them, and make some."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,6 +37,26 @@ FORM_NAMES = (
     "prodigy",
     "mturk",
 )
+
+
+def columns_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the options that say what a file of answers is: its form, and which column holds what."""
+    for option in reversed(
+        (
+            click.option(
+                "--form", type=click.Choice(FORM_NAMES), help="Of the file, as in `data import`; guessed by default."
+            ),
+            click.option("--item", metavar="COLUMN", help="The column of item ids."),
+            click.option("--annotator", metavar="COLUMN", help="The column of annotator ids."),
+            click.option("--label", metavar="COLUMN", help="The column of labels."),
+            click.option("--gold", metavar="COLUMN|FILE", help="The column of gold, or a table of items and gold."),
+            click.option("--weight", metavar="COLUMN", help="The column of weights."),
+            click.option("--text", metavar="COLUMN", help="The column of the items' text."),
+            click.option("--question", help="Which question, where an export has several."),
+        )
+    ):
+        command = option(command)
+    return command
 
 
 @click.group(cls=Commands)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crowdsweep.cli.data import FEATURES_HELP, FORM_NAMES, MISSING_HELP, SCALE_HELP, SCALES
+from crowdsweep.cli.data import FEATURES_HELP, MISSING_HELP, SCALE_HELP, SCALES, columns_options
 from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
@@ -27,15 +27,8 @@ _NOTHING = "-"
 @click.command()
 @click.argument("source", metavar="LABELS", type=PATH)
 @click.argument("folder", type=PATH, required=False)
-@click.option("--form", type=click.Choice(FORM_NAMES), help="Of the file, as in `data import`; guessed by default.")
-@click.option("--item", metavar="COLUMN", help="The column of item ids.")
-@click.option("--annotator", metavar="COLUMN", help="The column of annotator ids.")
-@click.option("--label", metavar="COLUMN", help="The column of labels.")
-@click.option("--gold", metavar="COLUMN|FILE", help="The column of gold, or a table of items and gold.")
-@click.option("--weight", metavar="COLUMN", help="The column of weights.")
-@click.option("--text", metavar="COLUMN", help="The column of the items' text.")
+@columns_options
 @click.option("--features", metavar="COLUMN", multiple=True, help=FEATURES_HELP)
-@click.option("--question", help="Which question, where an export has several.")
 @click.option("--scale", type=click.Choice(SCALES), help=SCALE_HELP)
 @click.option("--missing", metavar="WORD", multiple=True, help=MISSING_HELP)
 @click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")

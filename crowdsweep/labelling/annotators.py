@@ -15,7 +15,7 @@ Lindley (1956, "On a measure of the information provided by an experiment", Anna
 for what an experiment is worth. Given the class, answers are independent; so what n labels tell together is at most the
 sum, and one label of b bits is worth at least b / c labels of c bits. Matrices that few answers told look as if they
 told more than they do. So each row of one has, beside its own answers, as many more as there are classes, by somebody
-who is right as often as this annotator and errs as the crowd does.
+who is right as often as this annotator, with the errors of the pooled confusion matrix.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,7 @@
 """All promises of speed, one after the other: `make bench`, or `python tests/benchmarks/bench.py [SCRIPT ...]`.
 
-Runs the scripts of this folder that compare times, with what they need to end within minutes, and prints their tables,
-then one table of which promises held and the machine's description. Each script checks that the compared give the same
-answers. Exit code 1 where a promise is broken.
+Runs the scripts of this folder that promise something of time or memory, and prints their tables, then which promises
+held, with the machine's description. Exit code 1 where one is broken.
 """
 
 import argparse
@@ -23,7 +22,6 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
     "replicas": [],
     "engine_overhead": [],
     "reports": [],
-    "object_store": [],
     "million_annotators": [],
 }
 

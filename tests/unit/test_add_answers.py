@@ -351,6 +351,8 @@ def test_from_python_as_from_the_command_line(pets: Path, tmp_path: Path) -> Non
             cs.add(pets, wrong)
     with pytest.raises(UnknownName, match="add: unknown column 'items'; did you mean 'item'"):
         cs.add(pets, "more.csv", items="item")
+    with pytest.raises(UnknownName, match="add: unknown column 'scale'"):
+        cs.add(pets, "more.csv", scale="ordinal")
     with pytest.raises(DataError, match=r"gaussians: expected the folder of a dataset, .* is \./gaussians"):
         cs.add("gaussians", table)
 

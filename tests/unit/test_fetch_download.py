@@ -95,7 +95,7 @@ def test_a_server_that_is_busy_is_asked_again_and_one_that_has_nothing_is_not(
     assert [path.name for path in tmp_path.iterdir()] == ["a.bin"]  # nothing of b is kept, as nothing came
 
 
-def test_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_where_no_server_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with pytest.raises(DataError, match=r"cannot be reached .*refused"):
         download("http://127.0.0.1:9/a.bin", tmp_path, "a.bin", lambda _: None)

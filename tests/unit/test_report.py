@@ -176,6 +176,27 @@ def test_a_trial_that_answers_for_two_models_stands_for_both(tmp_path: Path) -> 
     assert "tuned gives the same numbers" in _read(write_report(_store(tmp_path, sweep))).text
 
 
+def test_of_many_searches_the_best_models_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others' tables stand, and how to have their figures."""
+    events: list[Event] = []
+    for model, score in (("mace", 0.7), ("dawid-skene", 0.9)):
+        events += made_up_search(model, model, "d", [{"smoothing": 1.0}, {"smoothing": 2.0}], [0.1, score], [1])
+        scores = [{"test_accuracy": score}, {"test_accuracy": score + 0.001}]
+        events += made_up_trials(model, "d", scores, point={"smoothing": 2.0}, search=model)
+    store = _store(tmp_path, made_up_sweep(events, models=[]))
+    everything = write_report(store).read_text()
+    monkeypatch.setattr("crowdsweep.views.page.page._MOST_SEARCHES_DRAWN", 1)
+    page = write_report(store).read_text()
+    told = "Of so many searches the figures of 1 are drawn here"
+    assert told not in everything
+    before, after = page.partition(told)[::2]
+    first = before.rindex("on d</h3>")
+    assert before[:first].endswith("mace ")
+    assert "<svg" not in before[first:]
+    assert "dawid-skene on d</h3>" in after or "dawid-skene on d</h3>" in before[:first]
+    assert page.count("<svg") < everything.count("<svg")
+
+
 def test_a_failed_trial_has_its_reason_and_no_number() -> None:
     (failed,) = (row for row in results_table(folded(_sweep())).to_pylist() if row["status"] == "failed")
     assert (failed["seed"], failed["failure_kind"], failed["test_accuracy"]) == (2, "FitFailed", None)

@@ -147,7 +147,7 @@ def test_what_a_model_says_of_unseen_items(model: str) -> None:
         np.testing.assert_allclose(found, through, atol=1e-6)
     elif model == "mtl":
         np.testing.assert_allclose(found, fitted.predictor.predict(items, "soft")[item])
-    elif model == "soft-mv":  # whose annotators all answer as the crowd does
+    elif model == "soft-mv":  # whose annotators all have the pooled confusion matrix
         through = fitted.label_probs(item.astype(np.int32), annotator.astype(np.int32))
         np.testing.assert_allclose(found, through, atol=1e-6)  # trained or not, the classifier says it
     elif model == "pgm-bp-guided":  # the mean annotator is the crowd

@@ -1,0 +1,57 @@
+"""`crowdsweep models` and `crowdsweep datasets`: what can be named."""
+
+import click
+
+from crowdsweep.cli.completion import datasets_named, models_named
+from crowdsweep.cli.telling import as_json, json_text, say
+from crowdsweep.errors import BadInput
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=models_named)
+@click.option("--space", is_flag=True, help="Print the default search space of NAME, as a file to change and search.")
+@as_json
+def models(name: str | None, space: bool, as_json: bool) -> None:
+    """List the models, or describe one: source, needs, hyper-parameters, search space."""
+    from crowdsweep.registry.discovery import titles
+    from crowdsweep.sweepfile.look_up import describe_model, model_in_words, space_file
+
+    if name is None and space:
+        raise BadInput("--space: expected a model's name before it; `crowdsweep models` lists them")
+    if name is None:
+        _print_titles(titles("model"), as_json)
+    elif as_json:
+        click.echo(json_text(describe_model(name)))
+    else:
+        click.echo(space_file(name) if space else model_in_words(name))
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=datasets_named)
+@as_json
+def datasets(name: str | None, as_json: bool) -> None:
+    """List the datasets that can be named (built in, and folders on CROWDSWEEP_DATA), or describe one."""
+    from crowdsweep.data.public import PUBLIC_DATASETS
+    from crowdsweep.sweepfile.look_up import dataset_titles
+
+    if name is None:
+        known = dataset_titles()
+        _print_titles(known, as_json)
+        if not as_json and (others := sorted(PUBLIC_DATASETS.keys() - known.keys())):
+            say(f"and `crowdsweep fetch NAME` gets {', '.join(others)}")
+        return
+    from crowdsweep.data.catalogue import load
+    from crowdsweep.data.describe import describe, describe_text
+
+    described = describe(load(name, {}))
+    click.echo(json_text(described) if as_json else describe_text(described))
+
+
+def _print_titles(titles: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        click.echo(json_text([{"name": name, "title": title} for name, title in titles.items()]))
+        return
+    from crowdsweep.views.terminal.grid import Column, Grid, render, terminal_width
+
+    columns = (Column(title="name"), Column(title="what it is", wraps=True))
+    click.echo(render(Grid(columns=columns, groups={"": list(titles.items())}), terminal_width()))
