@@ -37,7 +37,7 @@ GROUPS = {
     records: "rows damaged, doubled, swapped, deleted, a torn tail; lock, reports or arrays deleted",
     forged: "rows that no driver wrote",
     edits: "the sweep file edited",
-    commands: "`label`, `init`, `Fit.save`, `stop`, `report --live`, `ui` killed, or two at once",
+    commands: "`label`, `init`, `add`, `Fit.save`, `stop`, `report --live`, `ui` killed, or two at once",
     links: "links in place of files and folders; a store moved or copied",
     halts: "processes that stand still, clocks that are wrong or jump",
 }

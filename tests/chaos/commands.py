@@ -88,6 +88,30 @@ def _init(box: Sandbox, draw: Random) -> str:
     return where
 
 
+@fault("add killed", draws=2)
+def _add(box: Sandbox, draw: Random) -> str:
+    """Run again it leaves the dataset that a file of all rows makes: each label once, and nothing else beside it."""
+    _dataset_to_be(box)
+    first, *rows = VOTES.splitlines(keepends=True)
+    (box.folder / "votes.csv").write_text("".join([first, *rows[:120]]))
+    (box.folder / "more.csv").write_text("".join([first, *rows[120:]]))
+    box.expected |= {"more.csv", "apart"}
+    for folder in ("made", "apart"):
+        assert box.run(f"init votes.csv {folder}")[0] == 0
+    where = _killed_or_at_once(box, draw, "add made more.csv", 1.0)
+    for folder in ("made", "apart"):
+        code, said = box.run(f"add {folder} more.csv")
+        assert code == 0, said
+    got, wanted = (_labels_of(box.folder / folder) for folder in ("made", "apart"))
+    assert got == wanted, f"the dataset differs from one that was added to once: {got.keys() ^ wanted.keys()}"
+    return where
+
+
+def _labels_of(folder: Path) -> dict[str, bytes]:
+    """Returns a dataset's files; sweep files name the folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".csv" or path.name[0] == "."}
+
+
 @fault("Fit.save killed", draws=2)
 def _save(box: Sandbox, draw: Random) -> str:
     _dataset_to_be(box)
