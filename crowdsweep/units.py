@@ -96,6 +96,12 @@ def show_times(factor: float) -> str:
     return f"{_two_digits(factor)} times"
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns `1 item`, `1,200 items`, `2 classes`."""
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{ending}"
+
+
 def show_p(p: float | None) -> str:
     """Returns `= 0.034` or `< 0.001`."""
     if p is None:

@@ -20,8 +20,11 @@ MISSING_HELP = (
     "By default NA, NaN, NULL, None, …"
 )
 FEATURES_HELP = "A column of numbers that are features of the items; once for each."
-SCALES = ("nominal", "ordinal")
-SCALE_HELP = "Of the labels: ordinal where classes are steps in an order, such as ratings."
+SCALES = ("nominal", "ordinal", "multilabel")
+SCALE_HELP = (
+    "Of the labels: ordinal where classes are steps in an order, such as ratings; multilabel where an answer may name "
+    "several, as in `cat|dog`."
+)
 FORM_NAMES = (
     "csv",
     "crowd-kit",

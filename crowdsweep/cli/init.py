@@ -14,6 +14,7 @@ from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, plain
 from crowdsweep.paths import is_file
+from crowdsweep.units import counted
 
 if TYPE_CHECKING:
     from crowdsweep.data.dataset import CrowdDataset, Scale
@@ -136,10 +137,11 @@ def _tell(folder: Path, begun: "Begun") -> None:
     data, rows = begun.dataset, begun.dataset.annotations
     for note in begun.notes:
         say(plain(f"note: {note}"))
-    crowd = "anonymous votes" if rows.anonymous else f"{rows.n_active_annotators} annotators"
+    crowd = "anonymous votes" if rows.anonymous else counted(rows.n_active_annotators, "annotator")
+    counts = (counted(data.items.n_items, "item"), crowd, counted(len(rows), "label"), counted(data.n_classes, "class"))
     models = [one.candidate.name for one in begun.chosen if not one.left_out]
-    say(f"{folder}: {data.items.n_items} items, {crowd}, {len(rows)} labels, {data.n_classes} classes")
-    say(f"{folder / next(iter(begun.texts))}: {len(models)} models that fit: {', '.join(models)}")
+    say(f"{folder}: {', '.join(counts)}")
+    say(f"{folder / next(iter(begun.texts))}: {counted(len(models), 'model')} that fit: {', '.join(models)}")
     say("next:")
     for line in next_commands(folder):
         click.echo(f"  {line}")

@@ -20,6 +20,7 @@ from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
 from crowdsweep.data.feature_oddities import odd_features
 from crowdsweep.data.spelling import alike, alike_names
 
+_FEW = 20  # labels, of which nothing can be said
 _JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
 
 
@@ -133,6 +134,13 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         if not labelled[dataset.gold.item].any() and not dataset.split.any():
             items = [dataset.item_names[int(code)] for code in np.unique(dataset.gold.item)[:6]]
             add("items with gold, of which none has a label", items, "check that the ids of both files are the same")
+    add("labels of which most stand alone", *_nearly_all_different(dataset))
+    if len(dataset.annotations) >= _FEW and dataset.annotations.labels_per_item.max() == 1:
+        add(
+            "items of which none has a second label",
+            [str(dataset.item_names[0])],
+            "what annotators know shows where several label one item: check that the ids are of items, not of rows",
+        )
     if dataset.scale == "ordinal" and by_the_alphabet(dataset.class_names):
         order = " < ".join(map(repr, dataset.class_names[:5]))
         add(
@@ -147,6 +155,15 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         "gold, split and text are read from items.csv, weight and probability from annotations.csv, by these names",
     )
     return found
+
+
+def _nearly_all_different(dataset: CrowdDataset) -> tuple[list[str], str]:
+    used = np.bincount(dataset.annotations.label, minlength=dataset.n_classes)
+    alone = np.flatnonzero(used == 1)
+    found = (
+        [dataset.class_names[int(code)] for code in alone] if 2 * len(alone) > len(dataset.annotations) >= _FEW else []
+    )
+    return found, "a label is one of a few classes that annotators choose from: check that this is the column of labels"
 
 
 def oddities_as_mappings(found: list[Oddity]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from crowdsweep.errors import shown
 from crowdsweep.importing.normalise import normalised
 from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.several import named_together, parted
 from crowdsweep.importing.write import write_rows
 
 
@@ -38,6 +39,7 @@ class Imported:
         yield from _spelled_alike(self.rows)
         if self.asked.scale is None:
             yield from _perhaps_ordinal(self.dataset)
+            yield from _perhaps_several(self.dataset)
         yield from (str(oddity) for oddity in mistakes(self.dataset) if "spelling" not in oddity.kind)
 
 
@@ -62,6 +64,8 @@ def import_file(
         DataError: the file cannot be taken so, or the folder holds files already.
     """
     rows = read_form(form, path, asked)
+    if asked.scale == "multilabel" and not rows.multilabel:
+        rows = parted(rows)
     if normalise:
         rows = normalised(rows)
     dataset = write_rows(rows, folder, title, beside, scale=asked.scale)
@@ -84,6 +88,15 @@ def _perhaps_ordinal(dataset: CrowdDataset) -> Iterator[str]:
         yield (
             f"the classes are the numbers {labels[0]} to {labels[-1]}: where these are the steps of a scale, such as "
             f"ratings, begin anew with --scale ordinal"
+        )
+
+
+def _perhaps_several(dataset: CrowdDataset) -> Iterator[str]:
+    """Yields a sentence where a class looks like several others in one cell."""
+    if together := named_together(dataset.class_labels):
+        yield (
+            f"{shown(together)} looks like several classes: where an answer may name several, begin anew with "
+            f"--scale multilabel"
         )
 
 

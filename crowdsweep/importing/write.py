@@ -52,7 +52,7 @@ def write_rows(
             f"{imported.source}: expected at most {MOST_CLASSES:,} classes, got {len(classes):,}, such as "
             f"{classes[-1]!r}; is this the column or question of the labels?"
         )
-    if scale is not None and imported.multilabel:
+    if scale not in (None, "multilabel") and imported.multilabel:
         raise DataError(
             f"{imported.source}: expected answers of one class each for a scale that is {scale}, got answers of "
             f"several; leave --scale out"

@@ -7,6 +7,7 @@ from typing import Any
 
 from crowdsweep.data.dataset import LEAVES_OUT
 from crowdsweep.record.spec import canonical_json
+from crowdsweep.units import counted
 
 SPEAKS_FOR_ITSELF = "scenario"
 """The parameter whose values need no name before them."""
@@ -44,7 +45,7 @@ def is_thinned(dataset_params: str) -> bool:
 
 def told_words(counts: Mapping[str, int]) -> str:
     """Returns how many points a search was told from which earlier sweeps; empty for none."""
-    parts = [f"{n} point{'s' if n > 1 else ''} told from {source}" for source, n in counts.items()]
+    parts = [f"{counted(n, 'point')} told from {source}" for source, n in counts.items()]
     return ", ".join(parts)
 
 

@@ -19,6 +19,7 @@ from crowdsweep.errors import BadInput, SpaceError, Where, suggestion
 from crowdsweep.models import registered
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.dimensions import Choice, Dimension, FloatRange, IntRange, Steps, parse_dimension
+from crowdsweep.units import counted
 
 _WEYL = 0.6180339887498949  # its multiples and powers lie evenly between 0 and 1
 When = Mapping[str, tuple[Any, ...]]
@@ -193,7 +194,7 @@ class Space:
                 for key, values in self.when.get(name, {}).items()
             )
             lines.append(f"{name}: {dimension}{f' (when {conditions})' if conditions else ''}")
-        points = "infinitely many points" if self.size is None else f"{self.size} point{'s' if self.size != 1 else ''}"
+        points = "infinitely many points" if self.size is None else counted(self.size, "point")
         return "\n".join([*lines, points])
 
     def _count(self, names: Sequence[str], point: Mapping[str, Any]) -> int | None:

@@ -16,6 +16,7 @@ from crowdsweep.paths import is_file, is_folder
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter
 from crowdsweep.search.space import Space
+from crowdsweep.units import counted
 
 ABOUT_FILE = "dataset.yaml"
 COLUMNS = 80
@@ -130,7 +131,7 @@ def _facts(parameter: Parameter, when: Mapping[str, list[str]]) -> list[str]:
 
 
 def _points(space: Space) -> str:
-    return "infinitely many points" if space.size is None else f"{space.size:,} point{'s' if space.size != 1 else ''}"
+    return "infinitely many points" if space.size is None else counted(space.size, "point")
 
 
 def _comment(words: str) -> str:

@@ -89,7 +89,7 @@ class Names(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[str]: ...
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return self.array[index].as_py() if isinstance(index, int) else Names(self.array[index])
+        return Names(self.array[index]) if isinstance(index, slice) else self.array[int(index)].as_py()  # of NumPy too
 
     def __len__(self) -> int:
         return len(self.array)

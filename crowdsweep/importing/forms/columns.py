@@ -12,6 +12,7 @@ from crowdsweep.errors import DataError, shortened
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.features import FeaturesOfItems
 from crowdsweep.importing.gold import GoldClasses, gold_file
+from crowdsweep.importing.measures import check_no_measures
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
 
 
@@ -63,6 +64,7 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
         gold.add_file(gathered, file, str(asked.item), str(asked.label))
     gold.note(gathered)
     imported = gathered.imported(multilabel=False, gold=gold.found)
+    check_no_measures(path, (label for row in imported.rows for label in row.labels))
     return replace(imported, features=features.found, feature_names=features.columns)
 
 

@@ -15,6 +15,7 @@ from crowdsweep.data.on_disk import arrays_on_disk
 from crowdsweep.data.on_disk.doors import check_packed_text, opened_text, reading, rows_of, separator_of
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.gold import GoldClasses, gold_file
+from crowdsweep.importing.measures import check_no_measures
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, text_of
 
 _NEGATIVE = re.compile(r"-[0-9]*[1-9][0-9]*(\.0+)?")
@@ -22,7 +23,6 @@ _CODE = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.0+)?")
 _NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
 _DIGITS = re.compile(r"[0-9]+")
 _FEW_ANSWERS = 10  # of which nothing can be said
-_SCALE = 20  # numbers with decimals that a scale may have, such as 0.5, 1, 1.5, …
 _CORNER = re.compile(r"(unnamed: ?0|index|idx|id|item|task|question|example|sample|.*_id|id_.*)", re.IGNORECASE)
 
 
@@ -67,7 +67,7 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
         )
     annotators, body = _without_texts(path, annotators, body, gathered, missing, named=bool(header))
     labels = {cell for line in body for cell in line[indexed:]}
-    _check_no_measures(path, body, indexed)
+    check_no_measures(path, (cell for line in body for cell in line[indexed:]))
     codes = all(missing(cell) or _CODE.fullmatch(cell) for cell in {*labels, *classes})
     taken = _worth_telling(labels, missing)
     seen: set[str] = set()
@@ -131,24 +131,6 @@ def _each_its_own(cells: list[str], columns: Counter[str]) -> bool:
     distinct = set(cells)
     alone = sum(columns[cell] == 1 for cell in distinct)
     return len(cells) >= _FEW_ANSWERS and 10 * len(distinct) >= 9 * len(cells) and 2 * alone > len(distinct)
-
-
-def _check_no_measures(path: Path, body: list[list[str]], first: int) -> None:
-    """Refuses numbers with decimals that are no scale of a few steps."""
-    found = [cell for line in body for cell in line[first:] if _is_fraction(cell)]
-    distinct = set(found)
-    if len(distinct) > _SCALE or (len(found) >= _FEW_ANSWERS and 2 * len(distinct) > len(found)):
-        raise DataError(
-            f"{path}: expected classes, got {len(distinct)} numbers with decimals, such as {found[0]}: measures, or "
-            f"features of items; a matrix holds one class for each item and annotator"
-        )
-
-
-def _is_fraction(cell: str) -> bool:
-    try:
-        return _NUMBER.fullmatch(cell) is not None and not float(cell).is_integer()
-    except (ValueError, OverflowError):
-        return False
 
 
 def _check_widths(path: Path, width: int, body: list[list[str]]) -> None:

@@ -8,7 +8,7 @@ from crowdsweep.metrics.wording import words
 from crowdsweep.record.naming import dataset_words, told_words
 from crowdsweep.sweep.cells import PlannedDataset
 from crowdsweep.sweep.plan import Plan
-from crowdsweep.units import rough_words
+from crowdsweep.units import counted, rough_words
 from crowdsweep.views.terminal.grid import Column, Grid, render
 
 _COLUMNS = (
@@ -63,8 +63,9 @@ def _name(dataset: PlannedDataset, among: set[str]) -> str:
 
 
 def _sizes(row: Mapping[str, Any]) -> str:
-    crowd = "annotators unknown" if row["annotators"] is None else f"{row['annotators']} annotators"
-    return f"{row['items']} training items, {crowd}, {row['annotations']} annotations, {row['classes']} classes"
+    crowd = "annotators unknown" if row["annotators"] is None else counted(row["annotators"], "annotator")
+    others = (counted(row["annotations"], "annotation"), counted(row["classes"], "class"))
+    return ", ".join((counted(row["items"], "training item"), crowd, *others))
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,33 @@
+"""Numbers that are no classes: measures with decimals."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from crowdsweep.errors import DataError
+
+_NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
+_FEW_ANSWERS = 10  # of which nothing can be said
+_SCALE = 20  # numbers with decimals that a scale may have, such as 0.5, 1, 1.5, …
+
+
+def check_no_measures(path: Path, labels: Iterable[str]) -> None:
+    """Refuses labels that are numbers with decimals and no scale of a few steps.
+
+    Raises:
+        DataError: they are.
+    """
+    found = [label for label in labels if _is_fraction(label)]
+    distinct = set(found)
+    if len(distinct) > _SCALE or (len(found) >= _FEW_ANSWERS and 2 * len(distinct) > len(found)):
+        raise DataError(
+            f"{path}: expected classes, got {len(distinct)} numbers with decimals, such as {found[0]}: measures, or "
+            f"features of items; a label is one of a few classes, and measures become such when rounded to steps"
+        )
+
+
+def _is_fraction(label: str) -> bool:
+    try:
+        return _NUMBER.fullmatch(label) is not None and not float(label).is_integer()
+    except (ValueError, OverflowError):
+        return False
