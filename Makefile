@@ -69,6 +69,7 @@ bench: setup
 leaderboard: $(VENV)/installed
 	$(BIN)/crowdsweep run leaderboard
 	$(BIN)/crowdsweep run leaderboard-features
+	$(BIN)/crowdsweep run leaderboard-searched
 	$(BIN)/python tests/assets/leaderboard.py
 
 check: setup lint layers types docs test

@@ -36,6 +36,7 @@ def test_the_files_that_the_documentation_names_are_here() -> None:
         "polarity-and-genre",
         "leaderboard",
         "leaderboard-features",
+        "leaderboard-searched",
     }
 
 
@@ -84,7 +85,10 @@ def test_the_leaderboards_page_is_of_their_files() -> None:
     The page may be of the first sweep alone, until the second has run.
     """
     page = (FOLDER / "LEADERBOARD.md").read_text()
-    sections = page.split("\n## ")[1:]
+    *sections, last = page.split("\n## ")[1:]
+    searches = [model.label for model in load_sweep(FOLDER / "leaderboard-searched.yaml").models if model.space]
+    for name in searches:
+        assert last.count(f"\n| {name.removesuffix('-searched')} ") == 1
     assert 1 <= len(sections) <= 2
     for name, section in zip(("leaderboard", "leaderboard-features"), sections, strict=False):
         sweep = load_sweep(FOLDER / f"{name}.yaml")

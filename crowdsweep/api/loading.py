@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,13 @@ import yaml
 
 from crowdsweep.api.notebook import as_html
 from crowdsweep.data import bounds, catalogue
-from crowdsweep.data.dataset import CrowdDataset, Scalar
+from crowdsweep.data.dataset import CrowdDataset, Scalar, Scale
 from crowdsweep.data.describe import describe
 from crowdsweep.data.missing import Missing
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.on_disk.description import DESCRIPTION_FILE
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
+from crowdsweep.data.on_disk.folder_files import JOIN
 from crowdsweep.errors import BadInput, DataError, shortened, shown
 from crowdsweep.record.store_uri import path_named
 
@@ -110,7 +111,7 @@ def load(
     features: Any = None,
     classes: Sequence[str] | None = None,
     missing: Sequence[Any] | None = None,
-    scale: Literal["nominal", "ordinal"] | None = None,
+    scale: Scale | None = None,
     **params: Scalar,
 ) -> Data:
     """Loads answers.
@@ -127,8 +128,9 @@ def load(
         missing: of a table: texts that stand for a missing value, besides null, NaN and the empty text; None for the
             usual ones (NA, None, …; `crowdsweep.data.missing.WORDS`), `[]` where all texts mean what they say. Of a
             folder: the key `missing` of its dataset.yaml.
-        scale: of a table: `ordinal` where classes are steps, in the order of `classes` or of their numbers. Of a
-            folder: the key `scale` of its dataset.yaml.
+        scale: of a table: `ordinal` where classes are steps, in the order of `classes` or of their numbers;
+            `multilabel` where an answer may name several, as lists or as `cat|dog`. Of a folder: the key `scale` of
+            its dataset.yaml.
         params: further dataset parameters, such as `scenario`.
 
     Raises:
@@ -154,8 +156,10 @@ def load(
         given = {**params, **({} if features is None else {"features": features})}
         return Data(dataset=catalogue.load(str(source), given), source=str(source), params=given)
     catalogue.check_params(params, (), "table")
-    if scale not in (None, "nominal", "ordinal"):
-        raise BadInput(f"scale: expected nominal or ordinal, got {shown(scale)}")
+    if scale not in (None, *get_args(Scale)):
+        raise BadInput(
+            f"scale: expected {', '.join(get_args(Scale)[:-1])} or {get_args(Scale)[-1]}, got {shown(scale)}"
+        )
     return Data(dataset=_of_table(source, features, classes, Missing.of(missing), scale), params=params)
 
 
@@ -264,6 +268,7 @@ def _of_table(
         if name not in table.column_names:
             there = ", ".join(map(repr, table.column_names)) or "none"
             raise DataError(f"table: expected a column {name!r}, got columns {there}; rename it")
+    table = _with_joined_lists(table, several=scale == "multilabel")
     described = None if features is None else _features(features)
     with TemporaryDirectory(prefix="crowdsweep-table-") as place:
         folder = Path(place) / "table"
@@ -288,6 +293,24 @@ def _of_table(
             return replace(dataset, folder="", left_out=replace(dataset.left_out, first=places))
         except DataError as error:
             raise DataError(_in_words_of_tables(str(error), folder)) from error
+
+
+def _with_joined_lists(table: pa.Table, *, several: bool) -> pa.Table:
+    """Returns answers and gold that are lists of classes as a folder has them: joined."""
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if name in ("label", "gold") and isinstance(column.type, pa.ListType | pa.LargeListType):
+            if not several:
+                raise DataError(
+                    f"table, column {name}: expected one class in each row, got lists; where an answer may name "
+                    f'several classes, load it with `scale="multilabel"`'
+                )
+            try:
+                lists: Any = column.cast(pa.list_(pa.string()))
+            except pa.ArrowException as error:
+                raise DataError(f"table, column {name}: expected lists of classes, got {column.type}") from error
+            joined: Any = pc.binary_join(lists, JOIN)
+            table = table.set_column(place, name, joined)
+    return table
 
 
 def _items(table: pa.Table, described: Sequence[str], missing: Missing) -> pa.Table | None:

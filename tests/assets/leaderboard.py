@@ -1,7 +1,8 @@
 """Writes `search_spaces/LEADERBOARD.md` and its pictures from the records of the sweeps that it tells of.
 
     make leaderboard
-    python tests/assets/leaderboard.py [--store STORE] [--features-store STORE] [--features-note SENTENCE]
+    python tests/assets/leaderboard.py [--store STORE] [--features-store STORE] [--searched-store STORE]
+                                       [--features-note SENTENCE]
 
 Every number is read from these records. A sweep that has none yet is left out of the page. The note stands behind the
 machine's description, where there is more to say of it.
@@ -10,11 +11,13 @@ machine's description, where there is more to say of it.
 import argparse
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from scipy.stats import ttest_1samp
 
 from crowdsweep import machine
 from crowdsweep.analysis.compare import Comparison, Score
@@ -31,6 +34,7 @@ from crowdsweep.views.tables.texts import to_markdown
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "search_spaces" / "LEADERBOARD.md"
 SWEEPS = ("leaderboard", "leaderboard-features")
+SEARCHED = "leaderboard-searched"
 TITLES = (
     "Models of labels alone: who labels items right",
     "Models with features: who labels items that nobody labelled",
@@ -39,11 +43,11 @@ BRIER = ("train_brier", "test_brier")
 INTRODUCTION = """\
 # Models on the public datasets
 
-Made by `make leaderboard`. Every model stands at its defaults: nothing is tuned, and no dataset was chosen for what it
-says. In tables, bold is the best on a dataset, and what is in italics is not significantly worse than it; the figures
-say which models differ over all datasets. These tests take datasets for independent, which medical-causes and
-medical-treats, of the same sentences and annotators, are not quite. `crowdsweep report` of a sweep has each number with
-its test.
+Made by `make leaderboard`. But for the last part every model stands at its defaults: nothing is tuned, and no dataset
+was chosen for what it says. In tables, bold is the best on a dataset, and what is in italics is not significantly worse
+than it; the figures say which models differ over all datasets. These tests take datasets for independent, which
+medical-causes and medical-treats, of the same sentences and annotators, are not quite. `crowdsweep report` of a sweep
+has each number with its test.
 """
 PROSE = (
     """\
@@ -55,6 +59,12 @@ is no held-out likelihood, as reported fits train on every annotation. Printed v
 and of sentiment-polarity of other features too: a difference is no error of either.
 """,
 )
+SEARCHED_PROSE = """\
+`leaderboard-searched.yaml`. Settings are chosen by the likelihood of held-out answers, so without gold, and fitted
+again to all annotations. Accuracy is the mean over datasets; the difference has a 95 % interval in which datasets vary
+(t), and beside it stands on how many datasets a search labels more items right, and on how many fewer. The Brier score
+says how far probabilities are off: less is better.
+"""
 TIMES = """\
 Time per trial, a share of its batch's, by the clock: other work of the machine counts too. Memory is the most of a
 process that fitted the model, libraries included.
@@ -66,16 +76,25 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--store", type=Path, default=Path("crowdsweep-runs") / SWEEPS[0])
     parser.add_argument("--features-store", type=Path, default=Path("crowdsweep-runs") / SWEEPS[1])
+    parser.add_argument("--searched-store", type=Path, default=Path("crowdsweep-runs") / SEARCHED)
     parser.add_argument("--features-note", default="")
     asked = parser.parse_args()
     notes = ("", f" {asked.features_note}" if asked.features_note else "")
     stores = [asked.store, *([asked.features_store] if asked.features_store.exists() else [])]
-    found = [analysed(store) for store in stores]
-    if young := [str(one.store) for one in found if one.state.status is not SweepStatus.DONE]:
-        sys.exit(f"not finished: {', '.join(young)}. Run the sweep again, it goes on where it was")
-    parts = (part for place, one in enumerate(found) for part in section(place, one, notes[place]))
+    found = [finished(store) for store in stores]
+    parts = [part for place, one in enumerate(found) for part in section(place, one, notes[place])]
+    if asked.searched_store.exists():
+        parts += searched(finished(asked.searched_store))
     text = "\n".join([INTRODUCTION, *parts])
     PAGE.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def finished(store: Path) -> AnalysedSweep:
+    """Returns what a sweep found; exits where it has not come to its end."""
+    found = analysed(store)
+    if found.state.status is not SweepStatus.DONE:
+        sys.exit(f"not finished: {store}. Run the sweep again, it goes on where it was")
+    return found
 
 
 def section(place: int, found: AnalysedSweep, note: str) -> Iterator[str]:
@@ -91,6 +110,41 @@ def section(place: int, found: AnalysedSweep, note: str) -> Iterator[str]:
     yield f"### Accuracy\n\n{pivot_in_markdown(accuracy)}"
     yield f"### Calibration: Brier score, less is better\n\n{pivot_in_markdown(found.pivot(BRIER[place]))}"
     yield f"### Seconds and memory\n\n{times(found.comparison, accuracy)}\n{TIMES}"
+
+
+def searched(found: AnalysedSweep) -> Iterator[str]:
+    """Yields what a search changes of each model that stands at its defaults too."""
+    yield f"## Does a search help?\n\n{SEARCHED_PROSE}\n{ran(found)}\n"
+    blocks = [{score.model: score for score in block.scores} for block in found.comparison.datasets]
+    of_accuracy = found.comparison.datasets[0].metric
+    names = [f"{name}-searched" for name in {name: None for block in blocks for name in block}]
+    rows = [
+        [
+            name.removesuffix("-searched"),
+            *difference(of_model, of_accuracy, percent=True),
+            *difference(of_model, BRIER[0]),
+        ]
+        for name in names
+        if (of_model := [(b[name.removesuffix("-searched")], b[name]) for b in blocks if name in b])
+    ]
+    heads = ["model", "accuracy, %", "searched", "difference", "more, fewer"]
+    heads += ["Brier score", "searched ", "difference ", "lower, higher"]
+    yield to_markdown(pa.table(dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))), right=heads[1:])
+
+
+def difference(
+    pairs: Sequence[tuple[Score, Score]], metric: str, *, percent: bool = False
+) -> tuple[str, str, str, str]:
+    """Returns means of a metric before and after, their difference with its interval, and on how many datasets it rises
+    and falls (falls and rises, of what is not in percent)."""
+    before, after = (np.array([pair[place].metrics[metric].mean for pair in pairs]) for place in (0, 1))
+    scale, digits = (100.0, 1) if percent else (1.0, 3)
+    gains = scale * (after - before)
+    low, high = ttest_1samp(gains, 0.0).confidence_interval()
+    rises, falls = int((gains > 10.0**-digits / 2).sum()), int((gains < -(10.0**-digits) / 2).sum())
+    counts = f"{rises}, {falls}" if percent else f"{falls}, {rises}"
+    mean = f"{gains.mean():+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
+    return f"{scale * before.mean():.{digits}f}", f"{scale * after.mean():.{digits}f}", mean, counts
 
 
 def ran(found: AnalysedSweep) -> str:

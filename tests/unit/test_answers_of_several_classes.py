@@ -1,9 +1,11 @@
 """A table whose cells name several classes, tables whose labels are none, and what is said of them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import crowdsweep as cs
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.errors import DataError
 from crowdsweep.importing.file_to_folder import Imported, import_file
@@ -82,3 +84,22 @@ def test_rows_in_place_of_items_are_told_of(tmp_path: Path) -> None:
     rows = [(f"{n}", f"a{n % 4}", "ab"[n % 2]) for n in range(80)]
     found = {oddity.kind for oddity in mistakes(made(tmp_path, rows, None).dataset)}
     assert found == {"items of which none has a second label"}
+
+
+def test_a_table_in_memory_has_them_as_lists_or_joined() -> None:
+    lists = [["cat", "dog"], ["dog"], ["dog", "cat"], ["fox"]]
+    columns: dict[str, list[Any]] = {"item": ["p1", "p1", "p2", "p2"], "annotator": ["ann", "bob", "ann", "bob"]}
+    listed = cs.load({**columns, "label": lists, "gold": [["cat", "dog"]] * 2 + [["fox"]] * 2}, scale="multilabel")
+    joined = {**columns, "label": ["|".join(one) for one in lists], "gold": ["cat|dog"] * 2 + ["fox"] * 2}
+    assert listed.dataset.fingerprint == cs.load(joined, scale="multilabel").dataset.fingerprint
+    assert (listed.classes, listed.dataset.scale, len(listed.dataset.annotations)) == (
+        ("cat", "dog", "fox"),
+        "multilabel",
+        6,
+    )
+    with pytest.raises(
+        DataError, match=r'column label: expected one class in each row, got lists; .*scale="multilabel"'
+    ):
+        cs.load({**columns, "label": lists})
+    with pytest.raises(DataError, match="column label: expected lists of classes, got list<"):
+        cs.load({**columns, "label": [[one] for one in lists]}, scale="multilabel")
