@@ -90,9 +90,11 @@ class Space:
         point: dict[str, Any] = {}
         for name, dimension in self.dimensions.items():
             if self.is_active(name, point):
-                if name not in params or not dimension.holds(params[name]):
+                written = _as_written(params[name]) if name in params else ()
+                held = [value for value in written if dimension.holds(value)]
+                if not held:
                     return None
-                point[name] = params[name]
+                point[name] = held[0]
         return point
 
     def enumerate(self) -> Iterator[dict[str, Any]]:
@@ -260,6 +262,15 @@ def _conditions(given: Any, where: Where) -> When:
         raise SpaceError(where.says(f"expected a mapping from parameter to value, got {given!r}"))
     # A list means one of several; a value that is itself a list is written as a list in a list.
     return {str(key): tuple(value) if isinstance(value, list | tuple) else (value,) for key, value in given.items()}
+
+
+def _as_written(value: Any) -> Iterator[Any]:
+    """Yields a value, and of a whole number its other type: a space may say 1 where a model has 1.0."""
+    yield value
+    if isinstance(value, float) and value.is_integer():
+        yield int(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield float(value)
 
 
 def _check_conditions(conditions: When, dimensions: Mapping[str, Dimension], where: Where) -> None:

@@ -74,6 +74,16 @@ def warm(first: Path, **changes: Any) -> Any:
     return config_of(name="second", sampler=sampler, **{"models": model(), **changes})
 
 
+def test_whole_numbers_of_a_space_are_told_of_a_model_that_takes_fractions(tmp_path: Path) -> None:
+    """A space lists 0 and 1, what ran had 0.0 and 1.0: the point is still one of this space."""
+    lists = {"smoothing": {"values": [0, 1]}, "shrinkage": {"values": [0, 3]}}
+    earlier = swept(tmp_path / "first", models=model(lists), budget={"points": 4}, sampler={"kind": "grid"})
+    (search,) = make_plan(warm(earlier, models=model(lists), budget={"points": 3})).searches
+    told = {(one.point["smoothing"], one.point["shrinkage"]) for one in search.told}
+    assert told == {(smoothing, shrinkage) for smoothing in (0, 1) for shrinkage in (0, 3)}
+    assert {type(value) for one in search.told for value in one.point.values()} == {int}
+
+
 def test_what_was_told_is_marked_and_counts_for_nothing_else(first: Path, tmp_path: Path) -> None:
     plan = make_plan(warm(first))
     cold = make_plan(config_of(models=model(), sampler={"kind": "tpe"}))
