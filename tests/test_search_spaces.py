@@ -37,6 +37,7 @@ def test_the_files_that_the_documentation_names_are_here() -> None:
         "leaderboard",
         "leaderboard-features",
         "leaderboard-searched",
+        "leaderboard-features-searched",
     }
 
 
@@ -82,13 +83,14 @@ def test_jobs_can_be_planned(shared_data: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_leaderboards_page_is_of_their_files() -> None:
     """Every dataset heads a column, every model has a row: of accuracy, Brier score and time. The pictures are SVG.
 
-    The page may be of the first sweep alone, until the second has run.
+    The page may be of the first sweep alone, until the second has run. Each searched model has a row of its own.
     """
     page = (FOLDER / "LEADERBOARD.md").read_text()
     *sections, last = page.split("\n## ")[1:]
-    searches = [model.label for model in load_sweep(FOLDER / "leaderboard-searched.yaml").models if model.space]
-    for name in searches:
-        assert last.count(f"\n| {name.removesuffix('-searched')} ") == 1
+    for name, part in zip(("", "features-"), last.split("\n### ")[1:], strict=False):
+        sweep = load_sweep(FOLDER / f"leaderboard-{name}searched.yaml")
+        for model in sweep.models:
+            assert part.count(f"\n| {model.name} ") == 1
     assert 1 <= len(sections) <= 2
     for name, section in zip(("leaderboard", "leaderboard-features"), sections, strict=False):
         sweep = load_sweep(FOLDER / f"{name}.yaml")
