@@ -1,7 +1,7 @@
 """Writes `search_spaces/LEADERBOARD.md` and its pictures from the records of the sweeps that it tells of.
 
     make leaderboard
-    python tests/assets/leaderboard.py [--store STORE] [--features-store STORE] [--searched-stores STORE STORE]
+    python tests/assets/leaderboard.py [--store STORE] [--features-store STORE] [--searched-store STORE]
                                        [--features-note SENTENCE]
 
 Every number is read from these records. A sweep that has none yet is left out of the page. The note stands behind the
@@ -34,12 +34,11 @@ from crowdsweep.views.tables.texts import to_markdown
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "search_spaces" / "LEADERBOARD.md"
 SWEEPS = ("leaderboard", "leaderboard-features")
-SEARCHED = ("leaderboard-searched", "leaderboard-features-searched")
+SEARCHED = "leaderboard-searched"
 TITLES = (
     "Models of labels alone: who labels items right",
     "Models with features: who labels items that nobody labelled",
 )
-ACCURACY = ("train_accuracy", "test_accuracy")
 BRIER = ("train_brier", "test_brier")
 INTRODUCTION = """\
 # Models on the public datasets
@@ -60,14 +59,11 @@ is no held-out likelihood, as reported fits train on every annotation. Printed v
 and of sentiment-polarity of other features too: a difference is no error of either.
 """,
 )
-SEARCHED_TITLES = ("Models of labels alone", "Models with features")
 SEARCHED_PROSE = """\
-## Does a search help?
-
-Settings are chosen by the likelihood of held-out answers, so without gold, and fitted again on fresh seeds. Accuracy is
-the mean over datasets; the difference has a 95 % interval in which datasets vary (t), and beside it stands on how many
-datasets a search labels more items right, and on how many fewer. The Brier score says how far probabilities are off:
-less is better.
+`leaderboard-searched.yaml`, of models of labels alone. Settings are chosen by the likelihood of held-out answers, so
+without gold, and fitted again to all annotations. Accuracy is the mean over datasets; the difference has a 95 %
+interval in which datasets vary (t), and beside it stands on how many datasets a search labels more items right, and on
+how many fewer. The Brier score says how far probabilities are off: less is better.
 """
 TIMES = """\
 Time per trial, a share of its batch's, by the clock: other work of the machine counts too. Memory is the most of a
@@ -80,19 +76,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--store", type=Path, default=Path("crowdsweep-runs") / SWEEPS[0])
     parser.add_argument("--features-store", type=Path, default=Path("crowdsweep-runs") / SWEEPS[1])
-    parser.add_argument(
-        "--searched-stores", type=Path, nargs=2, default=[Path("crowdsweep-runs") / s for s in SEARCHED]
-    )
+    parser.add_argument("--searched-store", type=Path, default=Path("crowdsweep-runs") / SEARCHED)
     parser.add_argument("--features-note", default="")
     asked = parser.parse_args()
     notes = ("", f" {asked.features_note}" if asked.features_note else "")
     stores = [asked.store, *([asked.features_store] if asked.features_store.exists() else [])]
     found = [finished(store) for store in stores]
     parts = [part for place, one in enumerate(found) for part in section(place, one, notes[place])]
-    parts.append(SEARCHED_PROSE)
-    for place, store in enumerate(asked.searched_stores):
-        if store.exists():
-            parts += searched(place, finished(store))
+    if asked.searched_store.exists():
+        parts += searched(finished(asked.searched_store))
     text = "\n".join([INTRODUCTION, *parts])
     PAGE.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
@@ -120,14 +112,14 @@ def section(place: int, found: AnalysedSweep, note: str) -> Iterator[str]:
     yield f"### Seconds and memory\n\n{times(found.comparison, accuracy)}\n{TIMES}"
 
 
-def searched(place: int, found: AnalysedSweep) -> Iterator[str]:
+def searched(found: AnalysedSweep) -> Iterator[str]:
     """Yields what a search changes of each model that stands at its defaults too."""
-    yield f"### {SEARCHED_TITLES[place]}\n\n`{SEARCHED[place]}.yaml`. {ran(found)}\n"
+    yield f"## Does a search help?\n\n{SEARCHED_PROSE}\n{ran(found)}\n"
     blocks = [{score.model: score for score in block.scores} for block in found.comparison.datasets]
     rows: list[list[str]] = []
     for name in {name: None for block in blocks for name in block if f"{name}-searched" in block}:
         pairs = [(block[name], block[f"{name}-searched"]) for block in blocks if f"{name}-searched" in block]
-        rows.append([name, *difference(pairs, ACCURACY[place], percent=True), *difference(pairs, BRIER[place])])
+        rows.append([name, *difference(pairs, "train_accuracy", percent=True), *difference(pairs, BRIER[0])])
     heads = ["model", "accuracy, %", "searched", "difference", "more, fewer"]
     heads += ["Brier score", "searched ", "difference ", "lower, higher"]
     yield to_markdown(pa.table(dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))), right=heads[1:])
