@@ -16,6 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
+from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.data.computed import image_files, images
 from crowdsweep.data.dataset import CrowdDataset
@@ -300,6 +301,71 @@ def test_a_digest_is_of_the_whole_file(tmp_path: Path, timm: Timm) -> None:
     assert [file.digest for file in found] == [
         hashlib.sha256((folder / f"photos/{n}.png").read_bytes()).hexdigest() for n in range(N_ITEMS)
     ]
+
+
+def table(path: Path, name: Callable[[int], str], header: str = "photo,who,said", first: int = 0) -> Path:
+    rows = [f"{name(n)},a{who},{'cat' if (n + who) % 3 else 'dog'}" for n in range(first, N_ITEMS) for who in range(3)]
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_init_keeps_the_images_that_a_column_names(tmp_path: Path, timm: Timm, capsys, monkeypatch) -> None:
+    """A table with pictures beside it: names begin in its folder, wherever the dataset goes; `add` brings more."""
+    (written(tmp_path / "work") / "photos/9.png").rename(tmp_path / "away.png")
+    file = table(tmp_path / "work/answers.csv", lambda n: f"photos/{n}.png")
+    monkeypatch.chdir(tmp_path)
+    assert run_command_line(["init", str(file), "sets/album", "--image", "photo"]) == 0
+    said = capsys.readouterr().out
+    assert "image is 'photo'" in said
+    assert f"note: 1 of the 10 images are not in {tmp_path / 'work'}, such as 'photos/9.png'" in " ".join(said.split())
+    assert "{image: timm/" in (tmp_path / "sets/album/sweep.yaml").read_text()
+    (tmp_path / "away.png").rename(tmp_path / "work/photos/9.png")
+    data = loaded(tmp_path / "sets/album", tmp_path / "model")
+    assert data.items.features.tolist() == colours().tolist()
+
+    Image.new("RGB", (4, 4), "red").save(tmp_path / "work/photos/10.png")
+    more = tmp_path / "work/photos/more.csv"
+    more.write_text("photo,file,who,said\nphotos/10.png,10.png,a1,cat\nphotos/3.png,3.png,a9,cat\n")
+    add = ["add", "sets/album", str(more), "--item", "photo", "--annotator", "who", "--label", "said"]
+    assert run_command_line(add) == 2
+    assert "image say something of each" in " ".join((told := capsys.readouterr().err).split())
+    assert "by --image" in told
+    assert run_command_line([*add, "--image", "file"]) == 0
+    data = loaded(tmp_path / "sets/album", tmp_path / "model")
+    assert data.items.features[list(data.item_names).index("photos/10.png")] == pytest.approx([255, 0, 0])
+    outside = table(tmp_path / "outside.csv", lambda n: f"{n}.png", first=9)
+    assert run_command_line(["add", "sets/album", str(outside), "--image", "photo"]) == 2
+    assert "expected images in" in capsys.readouterr().err
+
+
+def test_whole_paths_below_the_table_are_taken_and_others_are_not(tmp_path: Path, timm: Timm, capsys) -> None:
+    folder = written(tmp_path / "work")
+    file = table(folder / "answers.csv", lambda n: f"{folder}/photos/{n}.png")
+    assert run_command_line(["data", "import", "csv", str(file), str(tmp_path / "a"), *by("photo")]) == 0
+    assert loaded(tmp_path / "a", tmp_path / "model").items.features.tolist() == colours().tolist()
+    for number, name in enumerate(("/etc/hostname", "../secret.png", "https://example.org/1.png")):
+        file = table(folder / "answers.csv", lambda n, name=name: name if n == 4 else f"photos/{n}.png")
+        assert run_command_line(["data", "import", "csv", str(file), str(tmp_path / f"b{number}"), *by("photo")]) == 2
+        assert "answers.csv, line 14, column photo: expected" in " ".join(capsys.readouterr().err.split())
+
+
+def test_one_image_an_item_and_names_that_look_like_some_are_told(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "answers.csv"
+    file.write_text("id,file,who,said\n" + "".join(f"{n % 4},{n}.jpg,a{n},{'cd'[n % 3 > 0]}\n" for n in range(12)))
+    columns = ["--item", "id", "--annotator", "who", "--label", "said", "--image", "file"]
+    assert run_command_line(["init", str(file), str(tmp_path / "a"), *columns]) == 2
+    assert "expected one image for item '0', got '0.jpg' and '4.jpg'" in " ".join(capsys.readouterr().err.split())
+    assert run_command_line(["init", str(file), str(tmp_path / "a"), *columns[:-1], "fil"]) == 2
+    assert "did you mean 'file'" in capsys.readouterr().err
+    table(file, lambda n: f"{n}.JPG")
+    assert run_command_line(["init", str(file), str(tmp_path / "a")]) == 0
+    assert "'photo' names files of images; to have features of them: --image photo" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def by(item: str) -> list[str]:
+    return ["--item", item, "--annotator", "who", "--label", "said", "--image", item]
 
 
 @pytest.mark.long

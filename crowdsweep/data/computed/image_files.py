@@ -9,7 +9,7 @@ import hashlib
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from PIL import Image, ImageOps
@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 from crowdsweep.data.dataset import Images
 from crowdsweep.data.on_disk.doors import found_at
 from crowdsweep.errors import DataError, error_words, shown
-from crowdsweep.paths import is_file, is_folder
+from crowdsweep.paths import is_file, is_folder, leads_out
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MOST_PIXELS = 1 << 26
@@ -99,11 +99,6 @@ def rgb_of(file: ImageFile) -> Any:
     """
     with _reading(file), _opened(file) as image:
         return ImageOps.exif_transpose(image).convert("RGB")
-
-
-def leads_out(name: str) -> bool:
-    """Whether a name, as it is written, leads out of the folder that it begins in."""
-    return PurePath(name).is_absolute() or ".." in PurePath(name).parts
 
 
 def _where(images: Images, item_names: Sequence[str], item: int) -> str:
