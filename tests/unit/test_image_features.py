@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from timm_stand_in import MeanColour, Timm, stand_in_for_timm
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
@@ -48,49 +49,7 @@ def written(folder: Path, *, names: Mapping[int, str] | None = None, root: str =
     return folder
 
 
-# A stand-in for timm with the names that are used of it: of an image the network says its mean colour.
-
-
-class MeanColour(torch.nn.Module):
-    scale = 1.0
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        return pixels.mean(dim=(2, 3)) * self.scale
-
-
-class Timm:
-    def __init__(self) -> None:
-        self.loaded: list[str] = []
-        self.seen = 0
-
-    def create_model(self, name: str, *, pretrained: bool, num_classes: int) -> torch.nn.Module:
-        assert (pretrained, num_classes) == (True, 0)
-        self.loaded.append(name)
-        return MeanColour()
-
-    def create_transform(self, *, side: int, is_training: bool) -> Callable[[Image.Image], torch.Tensor]:
-        assert not is_training
-
-        def transform(image: Image.Image) -> torch.Tensor:
-            self.seen += 1
-            return torch.tensor(np.asarray(image.resize((side, side)), dtype=np.float32)).permute(2, 0, 1)
-
-        return transform
-
-
-@pytest.fixture
-def timm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timm:
-    module, stand_in = types.ModuleType("timm"), Timm()
-    module.create_model = stand_in.create_model  # type: ignore[attr-defined]
-    module.data = types.SimpleNamespace(  # type: ignore[attr-defined]
-        resolve_model_data_config=lambda _: {"side": 4}, create_transform=stand_in.create_transform
-    )
-    monkeypatch.setitem(sys.modules, "timm", module)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "model").mkdir()
-    for name in ("config.json", "model.safetensors"):
-        (tmp_path / "model" / name).write_bytes(b"1")
-    return stand_in
+timm = pytest.fixture(stand_in_for_timm)
 
 
 def loaded(folder: Path, model: Path | str | None = None, **params: object) -> CrowdDataset:
@@ -242,8 +201,8 @@ def test_pixels_stand_as_people_see_them(tmp_path: Path) -> None:
     for path in sorted(tmp_path.iterdir()):
         file = image_files.ImageFile(path, "", "here")
         with image_files.warned_of_size_alone():
-            image_files.check_images([file])
-            assert np.array_equal(np.asarray(image_files.rgb_of(file)), upright), path.name
+            file.check()
+            assert np.array_equal(np.asarray(file.rgb()), upright), path.name
 
 
 def test_a_network_that_cannot_be_used_is_told(tmp_path: Path, timm: Timm, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from PIL import Image, ImageOps
 
 from crowdsweep.data.dataset import Images
@@ -28,8 +29,23 @@ _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
 _EXPECTED = f"an image ({', '.join(FORMATS)})"
 
 
+class Picture(Protocol):
+    """The image of one item, wherever it is held."""
+
+    @property
+    def digest(self) -> str:
+        """Of what it shows."""
+        ...
+
+    def check(self) -> None:
+        """Raises a DataError where its head tells that it cannot be used."""
+
+    def rgb(self) -> Any:
+        """Returns its pixels as an RGB image of Pillow, or raises a DataError."""
+
+
 class ImageFile(NamedTuple):
-    """The image of one item.
+    """The image of one item, in a file.
 
     Attributes:
         path: where it lies.
@@ -40,6 +56,43 @@ class ImageFile(NamedTuple):
     path: Path
     digest: str
     where: str
+
+    def check(self) -> None:
+        """Looks at the head of the file.
+
+        Raises:
+            DataError: it is no image, has too many pixels, or more than eight bits for each colour.
+        """
+        with _reading(self), _opened(self):
+            pass
+
+    def rgb(self) -> Any:
+        """Returns its pixels as an RGB image of Pillow.
+
+        Raises:
+            DataError: it is damaged, or none that `check` lets pass.
+        """
+        with _reading(self), _opened(self) as image:
+            return ImageOps.exif_transpose(image).convert("RGB")
+
+
+class Pixels(NamedTuple):
+    """The image of one item, in memory.
+
+    Attributes:
+        held: uint8 [height, width, 3].
+        digest: of them.
+    """
+
+    held: np.ndarray
+    digest: str
+
+    def check(self) -> None:
+        """Lets every one pass."""
+
+    def rgb(self) -> Any:
+        """Returns them as an RGB image of Pillow."""
+        return Image.fromarray(self.held)
 
 
 def image_files(images: Images, item_names: Sequence[str], asked: str) -> list[ImageFile]:
@@ -78,27 +131,6 @@ def warned_of_size_alone() -> Generator[None]:
         warnings.filterwarnings("ignore", module=r"PIL\b")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         yield
-
-
-def check_images(files: Sequence[ImageFile]) -> None:
-    """Looks at the head of every file, so that one which cannot be used is told before any is computed with.
-
-    Raises:
-        DataError: one is no image, has too many pixels, or more than eight bits in each.
-    """
-    for file in files:
-        with _reading(file), _opened(file):
-            pass
-
-
-def rgb_of(file: ImageFile) -> Any:
-    """Returns the pixels of a file as an RGB image of Pillow.
-
-    Raises:
-        DataError: it is damaged, or none that `check_images` lets pass.
-    """
-    with _reading(file), _opened(file) as image:
-        return ImageOps.exif_transpose(image).convert("RGB")
 
 
 def _where(images: Images, item_names: Sequence[str], item: int) -> str:

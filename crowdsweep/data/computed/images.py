@@ -20,7 +20,7 @@ import numpy as np
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import bounds
-from crowdsweep.data.computed.image_files import ImageFile, check_images, rgb_of, warned_of_size_alone
+from crowdsweep.data.computed.image_files import Picture, warned_of_size_alone
 from crowdsweep.data.computed.kept import identity_of, in_a_folder, keep, kept, place_of
 from crowdsweep.errors import DataError, error_words
 from crowdsweep.machine import usable_cores
@@ -44,34 +44,37 @@ class _Network(NamedTuple):
     device: str
 
 
-def embedded(model: str, files: Sequence[ImageFile], where: str) -> tuple[ItemFeatures, str]:
+def embedded(model: str, pictures: Sequence[Picture], where: str) -> tuple[ItemFeatures, str]:
     """Returns the features of each image, and what says which network made them, of what.
 
     Args:
         model: a name on huggingface.co, or the path of a folder.
-        files: of all items.
+        pictures: of all items.
         where: for messages.
 
     Raises:
         DataError: timm is not installed, there is no such model, or an image cannot be used.
     """
     made_by = f"{VERSION} {identity_of(model)}".strip()
-    blocks = [files[start : start + BLOCK] for start in range(0, len(files), BLOCK)]
-    places = [place_of("image", model, made_by, *(file.digest for file in block)) for block in blocks]
+    blocks = [pictures[start : start + BLOCK] for start in range(0, len(pictures), BLOCK)]
+    places = [place_of("image", model, made_by, *(picture.digest for picture in block)) for block in blocks]
     found = [kept(place, len(block)) for place, block in zip(places, blocks, strict=True)]
     missing = [number for number, features in enumerate(found) if features is None]
     if missing:
-        todo = [file for number in missing for file in blocks[number]]
+        todo = [picture for number in missing for picture in blocks[number]]
         with warned_of_size_alone():
-            check_images(todo)
+            for picture in todo:  # so that one which cannot be used is told before any is computed with
+                picture.check()
             network = _network(model, where)
             progress = _Progress(len(todo), where)
             for number in missing:
                 features = _features(network, blocks[number], progress, f"{where}: the model {model!r}")
                 keep(places[number], features)
                 found[number] = features
-    bounds.check_numbers((len(files), max((part.shape[1] for part in found if part is not None), default=0)), where, "")
-    of_images = blake2b("".join(file.digest for file in files).encode(), digest_size=16).hexdigest()
+    bounds.check_numbers(
+        (len(pictures), max((part.shape[1] for part in found if part is not None), default=0)), where, ""
+    )
+    of_images = blake2b("".join(picture.digest for picture in pictures).encode(), digest_size=16).hexdigest()
     return np.concatenate([part for part in found if part is not None]), f"{made_by} {of_images}"
 
 
@@ -117,7 +120,7 @@ def _folder_of(model: str) -> Path:
     return folder
 
 
-def _features(network: _Network, files: Sequence[ImageFile], progress: "_Progress", what: str) -> ItemFeatures:
+def _features(network: _Network, pictures: Sequence[Picture], progress: "_Progress", what: str) -> ItemFeatures:
     import torch  # noqa: PLC0415 - heavy
 
     rows: list[np.ndarray] = []
@@ -125,8 +128,8 @@ def _features(network: _Network, files: Sequence[ImageFile], progress: "_Progres
     torch.set_num_threads(usable_cores())  # one item is worth millions of operations here, unlike in a fit
     try:
         with ThreadPoolExecutor(_READERS) as readers, torch.inference_mode():
-            for start in range(0, len(files), BATCH):
-                batch = files[start : start + BATCH]
+            for start in range(0, len(pictures), BATCH):
+                batch = pictures[start : start + BATCH]
                 pixels = list(readers.map(partial(_input, network.transform), batch))
                 rows.append(network.model(torch.stack(pixels).to(network.device)).float().cpu().numpy())
                 progress.add(len(batch))
@@ -140,8 +143,8 @@ def _features(network: _Network, files: Sequence[ImageFile], progress: "_Progres
     return features
 
 
-def _input(transform: Any, file: ImageFile) -> Any:
-    return transform(rgb_of(file))
+def _input(transform: Any, picture: Picture) -> Any:
+    return transform(picture.rgb())
 
 
 class _Progress:
