@@ -27,8 +27,9 @@ _ON_TEXTS = (
 )
 
 _ON_IMAGES = (
-    "Items have images, and classifiers learn of features of them where the sweep file says so: "
-    "`features: {image: timm/resnet50.a1_in1k}` (or another model of timm), after `pip install 'crowdsweep[images]'`."
+    "Items have images. Features of them are `features: {image: timm/resnet50.a1_in1k}` beside the dataset's name (or "
+    "another model of timm), after `pip install 'crowdsweep[images]'`; models with a classifier, such as soft-mv and "
+    "crowd-layer, then learn of these."
 )
 
 
