@@ -58,9 +58,12 @@ def embedded(model: str, pictures: Sequence[Picture], where: str) -> tuple[ItemF
     made_by = f"{VERSION} {identity_of(model)}".strip()
     blocks = [pictures[start : start + BLOCK] for start in range(0, len(pictures), BLOCK)]
     places = [place_of("image", model, made_by, *(picture.digest for picture in block)) for block in blocks]
-    found = [kept(place, len(block)) for place, block in zip(places, blocks, strict=True)]
-    missing = [number for number, features in enumerate(found) if features is None]
-    if missing:
+    found = {
+        number: features
+        for number, (place, block) in enumerate(zip(places, blocks, strict=True))
+        if (features := kept(place, len(block))) is not None
+    }
+    if missing := [number for number in range(len(blocks)) if number not in found]:
         todo = [picture for number in missing for picture in blocks[number]]
         with warned_of_size_alone():
             for picture in todo:  # so that one which cannot be used is told before any is computed with
@@ -69,13 +72,11 @@ def embedded(model: str, pictures: Sequence[Picture], where: str) -> tuple[ItemF
             progress = _Progress(len(todo), where)
             for number in missing:
                 features = _features(network, blocks[number], progress, f"{where}: the model {model!r}")
+                bounds.check_numbers((len(pictures), features.shape[1]), where, "take a network of fewer features")
                 keep(places[number], features)
                 found[number] = features
-    bounds.check_numbers(
-        (len(pictures), max((part.shape[1] for part in found if part is not None), default=0)), where, ""
-    )
     of_images = blake2b("".join(picture.digest for picture in pictures).encode(), digest_size=16).hexdigest()
-    return np.concatenate([part for part in found if part is not None]), f"{made_by} {of_images}"
+    return np.concatenate([found[number] for number in range(len(blocks))]), f"{made_by} {of_images}"
 
 
 def _network(model: str, where: str) -> _Network:
@@ -86,7 +87,7 @@ def _network(model: str, where: str) -> _Network:
         raise DataError(
             f"{where}: expected the package timm, which is not installed; pip install 'crowdsweep[images]'"
         ) from error
-    except RuntimeError as error:  # torchvision, which timm needs, of another release than torch
+    except (RuntimeError, OSError) as error:  # torchvision, which timm needs, of another release than torch
         raise DataError(
             f"{where}: the package timm cannot be loaded ({error_words(error)}); are torch and torchvision of releases "
             f"that belong together, and both for CPU or both for CUDA?"
