@@ -5,7 +5,7 @@
 
 import errno
 import stat
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from crowdsweep.errors import BadInput, plain, shortened
 
@@ -48,6 +48,12 @@ def at_home(path: str | Path) -> Path:
         return Path(path).expanduser()
     except (RuntimeError, ValueError):
         return Path(path)
+
+
+def leads_out(name: str) -> bool:
+    """Whether a name, as it is written, leads out of the folder that it begins in."""
+    path = PurePath(name)
+    return path.is_absolute() or ".." in path.parts
 
 
 def check_path(path: str | Path, what: str) -> None:

@@ -19,6 +19,7 @@ MISSING_HELP = (
     'What stands for no value, besides an empty one; once for each word. `--missing ""`: nothing else does. '
     "By default NA, NaN, NULL, None, …"
 )
+IMAGE_HELP = "The column of the items' image files, whose names begin in the folder of the table."
 FEATURES_HELP = "A column of numbers that are features of the items; once for each."
 SCALES = ("nominal", "ordinal", "multilabel")
 SCALE_HELP = (
@@ -55,6 +56,7 @@ def columns_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--gold", metavar="COLUMN|FILE", help="The column of gold, or a table of items and gold."),
             click.option("--weight", metavar="COLUMN", help="The column of weights."),
             click.option("--text", metavar="COLUMN", help="The column of the items' text."),
+            click.option("--image", metavar="COLUMN", help=IMAGE_HELP),
             click.option("--question", help="Which question, where an export has several."),
         )
     ):
@@ -78,6 +80,7 @@ def data() -> None:
 @click.option("--gold", metavar="COLUMN|FILE", help="csv, matrices: the column of gold, or a table of items and gold.")
 @click.option("--weight", metavar="COLUMN", help="csv: the column of weights.")
 @click.option("--text", metavar="COLUMN", help="csv: the column of the items' text.")
+@click.option("--image", metavar="COLUMN", help=f"csv: {IMAGE_HELP[0].lower()}{IMAGE_HELP[1:]}")
 @click.option("--features", metavar="COLUMN", multiple=True, help=FEATURES_HELP)
 @click.option("--scale", type=click.Choice(SCALES), help=SCALE_HELP)
 @click.option("--missing", metavar="WORD", multiple=True, help=MISSING_HELP)

@@ -37,36 +37,41 @@ def fetch(name: str | None, place: Path | None, as_json: bool) -> None:
     if name not in PUBLIC_DATASETS:
         raise UnknownName("public dataset", name, PUBLIC_DATASETS)
     say_first(f"{name}: looking whether it is here")
-    from crowdsweep.data.catalogue import names
     from crowdsweep.data.search_path import SEARCH_PATH, search_path
     from crowdsweep.fetching.fetch import fetch as fetch_it
+    from crowdsweep.fetching.fetch import lies_in
 
-    places = search_path()
-    if place is None and name in names():
+    places, public = search_path(), PUBLIC_DATASETS[name]
+    if place is None and any(lies_in(known, public) for known in places):
         say(f"{name}: is here already; `crowdsweep datasets {name}` describes it")
         return
     if place is None and not places:
         raise BadInput(f"--to: expected a folder, as {SEARCH_PATH} is set and names none")
     into = place if place is not None else places[0]
-    public = PUBLIC_DATASETS[name]
     say(f"{name}: {public.title}")
     for what, words in (("licence", public.licence), ("cite", public.citation), ("about it", public.home)):
         say(f"  {what}: {words}")
     done = fetch_it(public, into, lambda words: say(plain(words), err=True))
     held = public.counts
-    said = f"{held.items:,} items, {held.annotators:,} annotators, {held.annotations:,} annotations"
+    crowd = f"{held.annotators:,} annotators, {held.annotations:,} annotations"
+    said = f"{held.items:,} items, {crowd if public.converter else 'for crowds that are simulated'}"
     say(f"{done.folder}: {'is here already' if done.was_there else said}")
     by_name = f"{SEARCH_PATH}={shlex.quote(str(into.resolve()))}"
     is_found = any(into.resolve() == known.resolve() for known in places)
     say(f"sweep files call it {name}" + ("" if is_found else f", where {by_name} is set"))
-    say(f"next: crowdsweep run {shlex.quote(str(done.folder))}")
+    say(
+        f"next: crowdsweep run {shlex.quote(str(done.folder))}"
+        if public.converter
+        else f"next: crowdsweep datasets {name}"
+    )
 
 
 def _list(as_json: bool) -> None:
-    from crowdsweep.data.catalogue import names
     from crowdsweep.data.public import PUBLIC_DATASETS
+    from crowdsweep.data.search_path import search_path
+    from crowdsweep.fetching.fetch import lies_in
 
-    here = set(names())
+    here = {name for name, public in PUBLIC_DATASETS.items() if any(lies_in(place, public) for place in search_path())}
     if as_json:
         found = [
             {

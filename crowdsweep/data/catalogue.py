@@ -61,8 +61,8 @@ class FolderParams:
     """What every folder takes in addition.
 
     Attributes:
-        features: which `features-NAME.npz`; computed ones, `{text: tfidf}`; or how those answered for which something
-            holds: `platform=mt`.
+        features: which `features-NAME.npz`; computed ones, `{text: tfidf}`, `{image: timm/NAME}`; or how those answered
+            for which something holds: `platform=mt`.
         where: only the annotations for which something holds: `platform=f8`.
         annotator_features: which `annotator-features-NAME.npz`; `annotators` for its table, `none` for none.
     """

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
+from pathlib import Path
 from typing import Literal, overload
 
 import numpy as np
@@ -88,6 +89,23 @@ class Items:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Images:
+    """The image files of n items.
+
+    Attributes:
+        folder: that their names begin in.
+        names: the file of each item; empty where it has none.
+        rows: where each item stands in the items file; 0 where it does not.
+        listed_in: the items file.
+    """
+
+    folder: Path
+    names: Sequence[str]
+    rows: Sequence[int]
+    listed_in: Path
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Gold:
     """Trusted answers, sparse: rows (item, label), ascending.
 
@@ -162,6 +180,7 @@ class CrowdDataset:
         scale: `multilabel` annotations and gold have one row for each class that was chosen.
         annotations: all of them, whatever the split. May be empty of rows where a crowd is simulated later.
         items: features and texts of all items.
+        images: of all items, where its folder names some; they decide a result by the features computed of them alone.
         split: int8 [items], codes into SPLITS; all zero where the dataset has no split.
         gold: sparse; may cover none, some or all items.
         item_names, annotator_names, class_names: what the codes stand for.
@@ -182,6 +201,7 @@ class CrowdDataset:
     scale: Scale = "nominal"
     annotations: Annotations
     items: Items
+    images: Images | None = None
     split: Int8[np.ndarray, " items"]
     gold: Gold
     item_names: Sequence[str]

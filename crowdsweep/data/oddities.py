@@ -19,6 +19,7 @@ from crowdsweep.data.class_order import by_the_alphabet
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
 from crowdsweep.data.feature_oddities import odd_features
 from crowdsweep.data.spelling import alike, alike_names
+from crowdsweep.paths import is_file
 
 _FEW = 20  # labels, of which nothing can be said
 _JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
@@ -52,10 +53,10 @@ def odd_things(dataset: CrowdDataset) -> list[Oddity]:
     Looked for, besides `mistakes`: answers that chose no class, repeated labels, contradicting labels of one pair,
     groups of annotators that share no item with the others, annotators with one label, annotators who use one class
     only, idle annotators, unused classes, items with neither label nor split to explain it; and features
-    (`feature_oddities`).
+    (`feature_oddities`), and images that are not there.
     """
     answers, annotations = dataset.annotations, chosen_rows(dataset.annotations, dataset.scale)
-    found = [*mistakes(dataset), *_of_features(dataset)]
+    found = [*mistakes(dataset), *_of_features(dataset), *_of_images(dataset)]
     if not len(answers):
         return found
     item_names, annotator_names = dataset.item_names, dataset.annotator_names
@@ -94,6 +95,25 @@ def _of_features(dataset: CrowdDataset) -> list[Oddity]:
     return [
         Oddity(kind=kind, count=len(examples), examples=tuple(examples[:5]), remedy=remedy)
         for kind, examples, remedy in odd_features(looked_at)
+    ]
+
+
+def _of_images(dataset: CrowdDataset) -> list[Oddity]:
+    images = dataset.images
+    if images is None:
+        return []
+    named = dict(zip(dataset.item_names, images.names, strict=True))
+    lacking = {
+        "items without an image": [item for item, name in named.items() if not name.strip()],
+        f"images that are not in {images.folder}": [
+            name for name in named.values() if name.strip() and not is_file(images.folder / name)
+        ],
+    }
+    remedy = "needed where features of images are asked for"
+    return [
+        Oddity(kind=kind, count=len(examples), examples=tuple(examples[:5]), remedy=remedy)
+        for kind, examples in lacking.items()
+        if examples
     ]
 
 

@@ -63,7 +63,8 @@ class PublicDataset:
         name: what a sweep file says.
         title: one line.
         files: what it is made of.
-        converter: what makes the folder of them, a key of `fetching.converters.CONVERTERS`.
+        converter: what makes the folder of them, a key of `fetching.converters.CONVERTERS`; empty where the folder
+            holds the files as they are, for the built-in dataset of that name to read.
         classes: how labels stand in the folder, in order, and what each is called.
         home: a page about it.
         licence: as its place says, in a sentence.
@@ -90,6 +91,8 @@ def _named(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
+_CIFAR_FILES = (*(f"data_batch_{n}.bin" for n in range(1, 6)), "test_batch.bin", "batches.meta.txt")
+_KRIZHEVSKY_2009 = "Krizhevsky, Learning multiple layers of features from tiny images, University of Toronto, 2009"
 _RODRIGUES_2013 = (
     "Rodrigues, Pereira and Ribeiro, Learning from multiple annotators: distinguishing good from random labelers, "
     "Pattern Recognition Letters 34(12), 2013"
@@ -111,6 +114,24 @@ PUBLIC_DATASETS: Mapping[str, PublicDataset] = {
             licence="Clear BSD, of the repository that it lies in",
             citation="Welinder, Branson, Perona and Belongie, The multidimensional wisdom of crowds, NIPS 2010",
             counts=Counts(items=108, annotated=108, annotators=39, annotations=4212, gold=108),
+        ),
+        PublicDataset(
+            name="cifar-10",
+            title="60,000 small pictures of ten kinds of things, for crowds that are simulated; 170 MB",
+            files=(
+                PublicFile(
+                    name="cifar-10-binary.tar.gz",
+                    url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+                    checksum="md5:c32a1d4ab5d03f1284b67883e8d87530",
+                    members={name: f"cifar-10-batches-bin/{name}" for name in _CIFAR_FILES},
+                ),
+            ),
+            converter="",
+            classes={},
+            home="https://www.cs.toronto.edu/~kriz/cifar.html",
+            licence="none is stated",
+            citation=_KRIZHEVSKY_2009,
+            counts=Counts(items=60000, annotated=0, annotators=0, annotations=0, gold=60000),
         ),
         PublicDataset(
             name="dog",

@@ -20,15 +20,16 @@ from pathlib import Path
 import yaml
 
 from crowdsweep.data import catalogue
+from crowdsweep.data.computed.kinds import computed, is_computed
 from crowdsweep.data.on_disk.changed import CHANGED, standing
-from crowdsweep.errors import BadInput, error_words
+from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.files.typed import Many, Text, Truth, read_as
 from crowdsweep.paths import is_file, is_folder, names_in
 from crowdsweep.record.store_files import JOURNAL_FILE
 from crowdsweep.record.store_uri import store_named
 from crowdsweep.registry import discovery
 from crowdsweep.sweepfile.read import config_to_mapping
-from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 SWEEP_FILE, PACKAGE_FILE, DATA, PLUGINS, EARLIER = "sweep.yaml", "package.json", "data", "plugins", "earlier"
 MOST_BYTES = 500 << 20
@@ -63,11 +64,14 @@ def pack(config: SweepConfig, order: JobOrder, folder: Path) -> None:
     """Writes a package into an empty folder.
 
     Raises:
-        UnknownName, DataError: a dataset is not found here.
+        UnknownName, DataError: a dataset is not found here, or its images would have to be sent.
         BadInput: all of it is more than a cluster takes.
     """
     originals = dict.fromkeys(entry.name for entry in config.datasets)
     found = {name: catalogue.find_folder(name) for name in originals if discovery.get("dataset", name) is None}
+    for entry in config.datasets:
+        if entry.name in found:
+            _check_images(entry)
     places = _places(found)
     files = [(path, places[name] / path.name) for name, source in found.items() for path in _files(source)]
     for number, plugin in enumerate(discovery.search_path()):
@@ -89,6 +93,16 @@ def pack(config: SweepConfig, order: JobOrder, folder: Path) -> None:
     mapping = config_to_mapping(_renamed(config, called))
     (folder / SWEEP_FILE).write_text(yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True), encoding="utf-8")
     (folder / PACKAGE_FILE).write_text(json.dumps(asdict(order)), encoding="utf-8")
+
+
+def _check_images(entry: DatasetEntry) -> None:
+    kind = entry.params.get("features")
+    if isinstance(kind, str) and is_computed(kind) and computed(kind).of == "image":
+        raise DataError(
+            f"dataset {entry.name}: expected features that are numbers, got {computed(kind).asked}, and images are not "
+            f"sent to a cluster; write them into a folder of their own, by Python, and name that: "
+            f"`crowdsweep.load({entry.name!r}, features={kind!r}).save(FOLDER)`"
+        )
 
 
 def read_order(folder: Path) -> JobOrder:

@@ -5,6 +5,7 @@ ended goes on; what is not what it should be is removed.
 """
 
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -23,6 +24,7 @@ from crowdsweep.fetching.converters import CONVERTERS, Release
 from crowdsweep.fetching.download import digest_of, download
 from crowdsweep.files import csv_files
 from crowdsweep.files.inside import names_below, opened_folder
+from crowdsweep.paths import is_file
 from crowdsweep.units import show_file_size
 
 DOWNLOADS = ".crowdsweep-fetch"
@@ -42,6 +44,13 @@ class Fetched:
     was_there: bool
 
 
+def lies_in(place: Path, public: PublicDataset) -> bool:
+    """Tells whether a folder of datasets has this one."""
+    if public.converter:
+        return is_dataset_folder(place / public.name)
+    return all(is_file(place / public.name / name) for name in _kept(public))
+
+
 def fetch(public: PublicDataset, place: Path, tell: Callable[[str], None]) -> Fetched:
     """Fetches a dataset into a folder of its name; does nothing where it is one already.
 
@@ -54,7 +63,7 @@ def fetch(public: PublicDataset, place: Path, tell: Callable[[str], None]) -> Fe
         DataError: a file cannot be had, is not what it should be, or the folder cannot be written.
     """
     folder = place / public.name
-    if is_dataset_folder(folder):
+    if lies_in(place, public):
         return Fetched(folder=folder, was_there=True)
     check_new(folder)
     try:
@@ -81,11 +90,20 @@ def _build(public: PublicDataset, received: Mapping[str, Path], folder: Path, te
         _check_kind(file, path)
         digests[file.name] = _checked_digest(file, path, tell)
         files |= take_out(path, file.members, path.parent) if file.members else {file.name: path}
-    release = CONVERTERS[public.converter](files)
+    release = CONVERTERS[public.converter](files) if public.converter else None
     with written_whole(folder) as draft:
-        _write(public, release, draft)
         (draft / SOURCE_FILE).write_text(_source_text(public, digests), encoding="utf-8")
+        if release is None:  # its checksums say what it is
+            for name in _kept(public):
+                shutil.copyfile(files[name], draft / name)
+            return
+        _write(public, release, draft)
         _check_counts(public, read_folder(draft))
+
+
+def _kept(public: PublicDataset) -> list[str]:
+    """Returns the names of the files that a dataset is made of, those of an archive by its members."""
+    return [name for file in public.files for name in (file.members or (file.name,))]
 
 
 def _check_kind(file: PublicFile, path: Path) -> None:

@@ -13,6 +13,7 @@ _FOR: dict[str, str] = {
     "cloud": "records in S3, Google Cloud and Azure (`--store s3://…`)",
     "cluster": "`crowdsweep submit`, and clusters that take jobs",
     "dev": "the tests of crowdsweep itself",
+    "images": "features of images by a pretrained network (`features: {image: timm/NAME}`)",
     "text": "features of texts by an encoder (`features: {text: sentence-transformers/NAME}`)",
 }
 

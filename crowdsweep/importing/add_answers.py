@@ -275,8 +275,12 @@ def _notes(
     others = [name for name in header_of(path) if name not in READ_COLUMNS["annotations"]]
     if others and n_answers:
         yield f"{path.name} has further columns ({', '.join(others[:5])}), which are empty where answers were added"
-    if imported.text and before.items.text is None:
-        yield "the texts of items are left out, as the dataset has none"
+    for what, here, there in (
+        ("texts", imported.text, before.items.text),
+        ("images", imported.image, before.images),
+    ):
+        if here and there is None:
+            yield f"the {what} of items are left out, as the dataset has none"
     for kind, new, known in (
         ("items", items, before.item_names),
         ("annotators", annotators, before.annotator_names),

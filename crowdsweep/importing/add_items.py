@@ -1,10 +1,11 @@
-"""What comes with new answers and says something of the items: gold, texts, and that there are such items."""
+"""What comes with new answers and says something of the items: gold, texts, images, and that there are such items."""
 
+import os
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.dataset import CrowdDataset, Images
 from crowdsweep.data.on_disk import tables
 from crowdsweep.data.on_disk.folder_files import JOIN, Classes
 from crowdsweep.errors import DataError, shown
@@ -12,8 +13,9 @@ from crowdsweep.files import csv_files
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.rewritten import rewrite
 from crowdsweep.importing.rows import ImportedRows
+from crowdsweep.paths import leads_out
 
-_SAID_OF_ITEMS = ("text", "text_b", "sentence", "position", "token")
+_SAID_OF_ITEMS = ("text", "text_b", "image", "sentence", "position", "token")
 _NAMED = 5
 
 
@@ -34,7 +36,7 @@ def add_items(
         How many items have gold now and had none.
 
     Raises:
-        DataError: gold or a text contradicts what stands there, or new items have not what the others have.
+        DataError: gold, a text or an image contradicts what stands there, or new items have not what the others have.
     """
     gold = {item: labels for item, labels in imported.gold.items() if labels}
     if gold and before.gold.applies is not None:
@@ -44,18 +46,20 @@ def add_items(
         )
     path = tables.find_table(folder, "items")
     header = [] if path is None else header_of(path)
-    _check_new(imported, header, path, new)
+    image = {} if before.images is None else _from_folder(imported, before.images)
+    _check_new(imported, {"text": imported.text, "image": image}, header, path, new)
     listed: dict[str, dict[str, str]] = {}
     if path is not None:
         given = {*imported.items}
         listed = {record["item"]: record for _, record in records(path, ["item"]) if record["item"] in given}
     fresh = _new_gold(imported, folder, gold, listed, classes)
-    _check_texts(imported, folder, listed)
+    _check_said(imported, "text", imported.text, folder, listed)
+    _check_said(imported, "image", image, folder, listed)
     answered = {row.item for row in imported.rows}
     unlisted = [item for item in imported.items if item not in listed]
     wanted = {*fresh, *(new if path is not None else (item for item in new if item not in answered))}
     rows = [
-        {"item": item, "gold": fresh.get(item, ""), "text": imported.text.get(item, "")}
+        {"item": item, "gold": fresh.get(item, ""), "text": imported.text.get(item, ""), "image": image.get(item, "")}
         for item in unlisted
         if item in wanted
     ]
@@ -72,13 +76,30 @@ def add_items(
     return len(fresh)
 
 
-def _check_new(imported: ImportedRows, header: Sequence[str], path: Path | None, new: Sequence[str]) -> None:
+def _from_folder(imported: ImportedRows, images: Images) -> dict[str, str]:
+    """Returns the files of images from the dataset's folder of images on."""
+    here, there = imported.source.resolve().parent, images.folder.resolve()
+    found = {item: os.path.relpath(here / name, there) for item, name in imported.image.items()}
+    if outside := [item for item, name in found.items() if leads_out(name)]:
+        raise DataError(
+            f"{imported.source}: expected images in {there}, where those of the dataset begin, got "
+            f"{shown(imported.image[outside[0]])} in {here}; put them there"
+        )
+    return found
+
+
+def _check_new(
+    imported: ImportedRows,
+    said: Mapping[str, Mapping[str, str]],
+    header: Sequence[str],
+    path: Path | None,
+    new: Sequence[str],
+) -> None:
     """Refuses new items of which the file does not say what stands there of the others."""
     lacking = [name for name in _SAID_OF_ITEMS if name in header]
-    if "text" in lacking and all(imported.text.get(item) for item in new):
-        lacking.remove("text")
+    lacking = [name for name in lacking if name not in said or not all(said[name].get(item) for item in new)]
     if new and lacking:
-        hint = "name its column by --text, or add" if lacking == ["text"] else "add"
+        hint = f"name its column by --{lacking[0]}, or add" if len(lacking) == 1 and lacking[0] in said else "add"
         raise DataError(
             f"{imported.source}: expected items of {path}, whose columns {', '.join(lacking)} say something of each, "
             f"got {len(new)} others, such as {shown(new[0])}; {hint} rows for them there first"
@@ -110,11 +131,13 @@ def _new_gold(
     return fresh
 
 
-def _check_texts(imported: ImportedRows, folder: Path, listed: Mapping[str, Mapping[str, str]]) -> None:
-    for item, text in imported.text.items():
-        there = listed.get(item, {}).get("text", "")
-        if there and text and there != text:
+def _check_said(
+    imported: ImportedRows, what: str, said: Mapping[str, str], folder: Path, listed: Mapping[str, Mapping[str, str]]
+) -> None:
+    for item, here in said.items():
+        there = listed.get(item, {}).get(what, "")
+        if there and here and there != here:
             raise DataError(
-                f"{imported.source}: expected the text of item {shown(item)} that {folder} has, {shown(there)}, got "
-                f"{shown(text)}; two items have one id: tell them apart"
+                f"{imported.source}: expected the {what} of item {shown(item)} that {folder} has, {shown(there)}, got "
+                f"{shown(here)}; two items have one id: tell them apart"
             )

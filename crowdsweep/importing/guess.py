@@ -27,6 +27,7 @@ from crowdsweep.importing.roles import (
     one_of_each,
     perhaps_features,
     perhaps_gold,
+    perhaps_images,
     roles_of,
     wide_columns,
 )
@@ -158,6 +159,9 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
             gold_file(column, header, path)
         elif column not in header:
             raise UnknownName(f"column of {path}", column, map(_cut, header), f"--{role}")
+    if told.image is not None and told.image not in header:
+        raise UnknownName(f"column of {path}", told.image, map(_cut, header), "--image")
+    rows_are_answers = rows_are_answers or told.image is not None
     if any(SEPARATOR in name for name in header) and not roles:
         return Guess(form="potato", asked=told, what=FORMS["potato"].title, header=header)
     if any(name.startswith("Answer.") for name in header) and "WorkerId" in header and not roles:
@@ -216,6 +220,7 @@ def _guess_answers(
             f"write a row for each annotator's answer"
         )
     words = [f"{role} is {shown(column)}" for role, column in columns.items()]
+    words += [f"image is {shown(told.image)}"] if told.image else []
     words += [f"{shown(found.last)} was taken for the items as no other column is left"] if found.last else []
     return Guess(
         form="csv",
@@ -224,8 +229,13 @@ def _guess_answers(
         header=table.header,
         first=first,
         doubts=found.doubts,
-        notes=tuple(_perhaps(table, {**columns, **{name: name for name in told.features or ()}})),
+        notes=tuple(_perhaps(table, columns | _beside_roles(told))),
     )
+
+
+def _beside_roles(told: Asked) -> dict[str, str]:
+    """Returns the columns that a person named and that may have a role as well."""
+    return {name: name for name in told.features or ()} | ({"image": told.image} if told.image else {})
 
 
 def _perhaps(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
@@ -234,6 +244,8 @@ def _perhaps(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
         options = " ".join(f"--features {shlex.quote(name)}" for name in numbers[:8])
         more = " …" if len(numbers) > 8 else ""
         yield f"columns of numbers that say something of the items are not read; as features of theirs: {options}{more}"
+    if "image" not in columns and (image := perhaps_images(table, columns)):
+        yield f"the column {shown(image)} names files of images; to have features of them: --image {shlex.quote(image)}"
     if gold := perhaps_gold(table, columns):
         yield (
             f"the column {shown(gold)} has a class for some of the items, the same for all answers to one: where that "

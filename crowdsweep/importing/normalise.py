@@ -28,10 +28,11 @@ def normalised(imported: ImportedRows) -> ImportedRows:
     ids, more = _joined(items, "item")
     people, last = _joined(Counter(row.annotator for row in rows), "annotator")
     texts: dict[str, dict[str, str]] = {}
-    for what, by_item in (("text", imported.text), ("text_b", imported.text_b), ("split", imported.split)):
+    told = {"text": imported.text, "text_b": imported.text_b, "image": imported.image, "split": imported.split}
+    for what, by_item in told.items():
         found = texts.setdefault(what, {})
-        for item, told in by_item.items():
-            _put(found, ids.get(item, item), told, imported, what.partition("_")[0])
+        for item, value in by_item.items():
+            _put(found, ids.get(item, item), value, imported, what.partition("_")[0])
     attributes: dict[str, Any] = {}
     for who, known in imported.attributes.items():
         _put(attributes, people.get(who, who), known, imported, "set of attributes", of="annotator")

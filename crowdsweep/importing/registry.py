@@ -18,7 +18,7 @@ from crowdsweep.importing.forms.prodigy import read_prodigy
 from crowdsweep.importing.rows import Asked, ImportedRows
 from crowdsweep.paths import is_file, is_folder
 
-_COLUMNS = ("item", "annotator", "label", "gold", "weight", "text", "features")
+_COLUMNS = ("item", "annotator", "label", "gold", "weight", "text", "image", "features")
 _OF_EVERY_FORM = ("missing", "scale")
 _OF_MATRICES = ("item", "gold")
 

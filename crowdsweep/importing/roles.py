@@ -52,6 +52,7 @@ _TEXTS = (
     *("body", "utterance", "passage", "snippet", "description", "message"),
 )
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_IMAGE = re.compile(r"[^/]\.(jpe?g|png|webp|gif|bmp|tiff?)$", re.IGNORECASE)
 _LISTED = r"\s*[,;|]\s*"
 _OF_IDS = ("id", "name", "no", "nr", "code", "key")
 _OF_NOTHING = ("time", "date", "timestamp", "duration", "second", "minute", "hour", "confidence", "certainty", "note")
@@ -208,6 +209,18 @@ def perhaps_gold(table: Table, found: Mapping[str, str]) -> str:
         sparse = name not in found.values() and 0 < len(cells) < rows and set(cells) <= classes
         if sparse and _agrees(table, {**found, "gold": name}):
             return name
+    return ""
+
+
+def perhaps_images(table: Table, found: Mapping[str, str]) -> str:
+    """Returns the column of the items' names, or another that says something of the items, where it holds the names of
+    image files; empty where none does."""
+    for name in table.header:
+        cells = table.column(name)
+        if cells and all(map(_IMAGE.search, cells)) and "item" in found:
+            item = found["item"]
+            if name == item or is_of_items(table, item, name):
+                return name
     return ""
 
 

@@ -44,6 +44,7 @@ class ImportedRows:
         multilabel: whether an answer may name several classes.
         split: of items, `train`, `dev`, `test` or `unlabelled`, where the file says it.
         text_b: of items that are pairs, the second text.
+        image: of items, the file of each, from the folder of the source on.
         classes: that the file declares, used or not.
         ordinal: whether the classes, in their natural order, are a scale.
         attributes: of annotators, what is known of them, by name; of all or of none. Empty texts are not known.
@@ -62,6 +63,7 @@ class ImportedRows:
     multilabel: bool = False
     split: Mapping[str, str] = field(default_factory=dict)
     text_b: Mapping[str, str] = field(default_factory=dict)
+    image: Mapping[str, str] = field(default_factory=dict)
     classes: Sequence[str] = ()
     ordinal: bool = False
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -75,7 +77,7 @@ class Asked:
 
     Attributes:
         question: which question, where a file has several.
-        item, annotator, label, gold, weight, text: columns of a table; `gold` may also be a file.
+        item, annotator, label, gold, weight, text, image: columns of a table; `gold` may also be a file.
         features: columns of numbers that say something of the items.
         missing: what stands for a missing value.
         scale: of labels with one class each; None where nobody said.
@@ -88,6 +90,7 @@ class Asked:
     gold: str | None = None
     weight: str | None = None
     text: str | None = None
+    image: str | None = None
     features: tuple[str, ...] | None = None
     missing: Missing = USUAL
     scale: Scale | None = None

@@ -1,5 +1,6 @@
 """Makes a dataset folder of imported rows: whole and checked, or not at all."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -61,12 +62,7 @@ def write_rows(
     token = _tokens(classes) if imported.multilabel else {label: label for label in classes}
     with written_whole(folder) as place:
         csv_files.write_rows(place / "annotations.csv", *_annotations(imported.rows, token))
-        columns: dict[str, Sequence[str]] = {"item": imported.items}
-        for name, known in (("split", imported.split), ("text", imported.text), ("text_b", imported.text_b)):
-            if known:
-                columns[name] = [known.get(item, "") for item in imported.items]
-        if imported.gold:
-            columns["gold"] = [_joined(imported.gold.get(item, ()), token) for item in imported.items]
+        columns = _items(imported, token)
         csv_files.write_rows(place / "items.csv", list(columns), zip(*columns.values(), strict=True))
         if imported.shown:
             write_shown(place / SHOWN_FILE, imported.items, imported.shown)
@@ -86,12 +82,24 @@ def write_rows(
         }
         if imported.missing.told:
             about["missing"] = sorted(imported.missing.words)
+        if imported.image:
+            about["images"] = os.path.relpath(imported.source.resolve().parent, folder.resolve())
         text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
         (place / "dataset.yaml").write_text(text, encoding="utf-8")
         dataset = read_folder(place)
         for file, content in (beside(dataset) if beside else {}).items():
             (place / file).write_text(content, encoding="utf-8")
         return dataset
+
+
+def _items(imported: ImportedRows, token: dict[str, str]) -> dict[str, Sequence[str]]:
+    """Returns the columns of the items file."""
+    said = {"split": imported.split, "text": imported.text, "text_b": imported.text_b, "image": imported.image}
+    columns: dict[str, Sequence[str]] = {"item": imported.items}
+    columns |= {name: [known.get(item, "") for item in imported.items] for name, known in said.items() if known}
+    if imported.gold:
+        columns["gold"] = [_joined(imported.gold.get(item, ()), token) for item in imported.items]
+    return columns
 
 
 def _write_features(path: Path, imported: ImportedRows) -> None:

@@ -155,7 +155,7 @@ def test_what_has_no_texts_is_refused_before_anything_runs(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"need a text of every item, 2 have none, such as 'i3'"):
         make_plan(load_sweep(sweep_of(tmp_path, features={"text": "tfidf"})))
     (folder / "items.csv").unlink()
-    with pytest.raises(DataError, match=r"\{'text': 'tfidf'\} need texts, and it has none.*--text COLUMN"):
+    with pytest.raises(DataError, match=r"\{text: tfidf\} need texts, and it has none.*--text COLUMN"):
         make_plan(load_sweep(sweep_of(tmp_path, features={"text": "tfidf"})))
     with pytest.raises(DataError, match="words in common, found none in 6 texts"):
         catalogue.load(str(written(folder, texts={f"i{n}": f"word{n}" for n in range(12)})), {"features": "text:tfidf"})

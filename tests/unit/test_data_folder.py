@@ -203,7 +203,7 @@ def test_mistakes_are_told_with_file_row_and_column(tmp_path, files, message):
     ("text", "message"),
     [
         ("scale: nominall", r"dataset.yaml, scale: expected one of nominal, ordinal, multilabel, got 'nominall'"),
-        ("- a list", r"expected keys such as name, title, scale, missing, got list"),
+        ("- a list", r"expected keys such as name, title, scale, missing, images, got list"),
         ("name: [", r"expected YAML"),
         ("!!python/object/apply:os.system ['true']", r"got the tag tag:yaml.org,2002:python/object"),
         ("missing: [[a]]", r"dataset.yaml, missing: expected texts that stand for no value"),

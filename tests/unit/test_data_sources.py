@@ -177,7 +177,7 @@ def test_names_lists_built_ins_and_folders_and_imports_neither_scikit_learn_nor_
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == ["anesthesia", "digits", "gaussians", "mine"]
+    assert result.stdout.split() == ["anesthesia", "cifar-10", "digits", "gaussians", "mine"]
 
 
 def test_a_built_in_name_wins_and_a_path_reaches_the_folder(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import pytest
+from data_folders import folder_of
 
 from crowdsweep.cli import jobs as commands_on_jobs
 from crowdsweep.cli.commands import run_command_line
@@ -19,7 +20,7 @@ from crowdsweep.engine import job_package, ray_jobs
 from crowdsweep.engine.address import on_loopback, wanted_address
 from crowdsweep.engine.job_package import JobOrder, pack, read_order, search_in
 from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address
-from crowdsweep.errors import BadInput, Interrupted, JournalError, NotOurs, UnknownName
+from crowdsweep.errors import BadInput, DataError, Interrupted, JournalError, NotOurs, UnknownName
 from crowdsweep.record.job_note import JOB_FILE, JobNote, read_job, write_job
 from crowdsweep.sweep.environment import check_versions, versions
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep
@@ -120,6 +121,18 @@ def test_what_is_too_large_or_not_there_is_told_before_anything_is_sent(
     (tmp_path / "package.json").write_text(json.dumps({"job": 3}))
     with pytest.raises(BadInput, match="field 'job': expected text"):
         read_order(tmp_path)
+
+
+def test_images_are_not_sent_and_it_is_said_how_to_send_what_is_computed_of_them(tmp_path: Path) -> None:
+    folder_of(
+        tmp_path / "album", annotations="item,annotator,label\np1,ann,cat\np1,bob,dog\n", items="item,image\np1,1.png\n"
+    )
+    sweep = tmp_path / "sweep.yaml"
+    sweep.write_text("name: s\ndatasets: [{name: album, features: {image: timm/x}}]\nmodels: [majority-vote]\n")
+    with pytest.raises(DataError, match=r"album.*got \{image: timm/x\}.*features='image:timm/x'\).save\(FOLDER\)"):
+        pack(load_sweep(sweep), ORDER, tmp_path)
+    assert not (tmp_path / "package.json").exists()
+    pack(load_sweep(sweep, ["datasets.album.features=none"]), ORDER, tmp_path)
 
 
 def test_a_note_is_read_again_and_no_other_file_is_touched(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
 """Adds computed features to a dataset, once for all of its trials."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Bool
 
 from crowdsweep.arrays import ItemFeatures
-from crowdsweep.data.computed.kinds import Computed, as_written, computed
+from crowdsweep.data.computed.kinds import Computed, computed
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
 from crowdsweep.errors import DataError
 
@@ -21,12 +21,11 @@ def with_computed(dataset: CrowdDataset, kind: str) -> CrowdDataset:
     """Returns a dataset with the features that a text such as `text:tfidf` asks for.
 
     Raises:
-        DataError: nothing is computed so, an item has no text, or a package that computes it is not installed.
+        DataError: nothing is computed so, an item has no text or image, or a package that computes it is not installed.
     """
     where = f"dataset {dataset.name}, "
     how = computed(kind, where)
-    texts = _texts_of(dataset, kind)
-    features, version = _METHODS[how.method](how, texts, dataset, f"{where}features {kind}")
+    features, version = _METHODS[how.method](how, dataset, f"{where}features {kind}")
     return replace(dataset, items=replace(dataset.items, features=features), features_from=f"{kind} {version}".strip())
 
 
@@ -37,9 +36,9 @@ def training_items(dataset: CrowdDataset) -> Bool[np.ndarray, " items"]:
     return train if train.any() else dataset.items.whole_units(dataset.annotations.labels_per_item > 0)
 
 
-def _texts_of(dataset: CrowdDataset, kind: str) -> list[str]:
+def _texts_of(dataset: CrowdDataset, how: Computed) -> list[str]:
     """Returns a text for each item; of a pair both."""
-    items, asked = dataset.items, as_written(kind)
+    items, asked = dataset.items, how.asked
     if items.text is None:
         raise DataError(
             f"dataset {dataset.name}: features {asked} need texts, and it has none; put a column text into its items "
@@ -56,19 +55,33 @@ def _texts_of(dataset: CrowdDataset, kind: str) -> list[str]:
     return [f"{text}{PAIR}{other}" for text, other in zip(items.text, items.text_b, strict=True)]
 
 
-def _tfidf(_: Computed, texts: Sequence[str], dataset: CrowdDataset, where: str) -> tuple[ItemFeatures, str]:
+def _tfidf(how: Computed, dataset: CrowdDataset, where: str) -> tuple[ItemFeatures, str]:
     from crowdsweep.data.computed import tfidf  # noqa: PLC0415 - scikit-learn takes a second to import
 
-    return tfidf.tfidf(texts, training_items(dataset), where), str(tfidf.VERSION)
+    return tfidf.tfidf(_texts_of(dataset, how), training_items(dataset), where), str(tfidf.VERSION)
 
 
-def _sentences(how: Computed, texts: Sequence[str], _: CrowdDataset, where: str) -> tuple[ItemFeatures, str]:
+def _sentences(how: Computed, dataset: CrowdDataset, where: str) -> tuple[ItemFeatures, str]:
     from crowdsweep.data.computed.sentences import embedded  # noqa: PLC0415 - brings torch
 
-    return embedded(how.model, texts, where)
+    return embedded(how.model, _texts_of(dataset, how), where)
 
 
-_METHODS: Mapping[str, Callable[[Computed, Sequence[str], CrowdDataset, str], tuple[ItemFeatures, str]]] = {
+def _images(how: Computed, dataset: CrowdDataset, where: str) -> tuple[ItemFeatures, str]:
+    from crowdsweep.data.computed.image_files import image_files  # noqa: PLC0415 - brings Pillow
+    from crowdsweep.data.computed.images import embedded  # noqa: PLC0415 - brings torch
+
+    if dataset.images is None:
+        raise DataError(
+            f"dataset {dataset.name}: features {how.asked} need images, and it has none; put a column image, with the "
+            f"names of their files, into its items file (`crowdsweep init FILE --image COLUMN` does), or leave "
+            f"`features` out"
+        )
+    return embedded(how.model, image_files(dataset.images, dataset.item_names, how.asked), where)
+
+
+_METHODS: Mapping[str, Callable[[Computed, CrowdDataset, str], tuple[ItemFeatures, str]]] = {
     "tfidf": _tfidf,
     "sentence-transformers": _sentences,
+    "timm": _images,
 }

@@ -8,8 +8,11 @@ from typing import Any, Literal, NamedTuple, cast
 
 from crowdsweep.errors import DataError, Where, shortened, shown, suggestion
 
-Of = Literal["text"]
-METHODS: Mapping[Of, tuple[str, ...]] = {"text": ("tfidf", "sentence-transformers/NAME")}
+Of = Literal["text", "image"]
+METHODS: Mapping[Of, tuple[str, ...]] = {
+    "text": ("tfidf", "sentence-transformers/NAME"),
+    "image": ("timm/NAME",),
+}
 _NAMED = "/NAME"  # the end of a method that names a model
 
 
@@ -18,13 +21,18 @@ class Computed(NamedTuple):
 
     Attributes:
         of: what they are computed of.
-        method: `tfidf`, `sentence-transformers`.
+        method: `tfidf`, `sentence-transformers`, `timm`.
         model: its name; empty where the method has none.
     """
 
     of: Of
     method: str
     model: str = ""
+
+    @property
+    def asked(self) -> str:
+        """As a sweep file says it."""
+        return f"{{{self.of}: {self.method}{f'/{self.model}' if self.model else ''}}}"
 
 
 def is_computed(kind: object) -> bool:

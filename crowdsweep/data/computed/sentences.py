@@ -1,26 +1,17 @@
-"""Features of texts by a pretrained encoder of sentences (`pip install 'crowdsweep[text]'`), computed once and kept.
+"""Features of texts by a pretrained encoder of sentences (`pip install 'crowdsweep[text]'`), computed once and kept."""
 
-What was computed lies in a cache (`XDG_CACHE_HOME`, else `~/.cache`), under a name that the model's name, of a model in
-a folder its files too, and the texts decide.
-"""
-
-import os
 from collections.abc import Sequence
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from crowdsweep.arrays import ItemFeatures
-from crowdsweep.data.on_disk.arrays_on_disk import read_npz
+from crowdsweep.data.computed.kept import identity_of, keep, kept, place_of
 from crowdsweep.errors import DataError, error_words
-from crowdsweep.files.drafts import draft_in
-from crowdsweep.paths import at_home, is_file, is_folder
+from crowdsweep.paths import at_home
 
 VERSION = 1
 BATCH = 64
-_PIECE = 1 << 20
 
 
 def embedded(model: str, texts: Sequence[str], where: str) -> tuple[ItemFeatures, str]:
@@ -34,17 +25,12 @@ def embedded(model: str, texts: Sequence[str], where: str) -> tuple[ItemFeatures
     Raises:
         DataError: the package is not installed, there is no such model, or it gives no embeddings.
     """
-    made_by = f"{VERSION} {_identity(model)}".strip()
-    place = _cache() / f"{_digest(model, made_by, texts)}.npz"
-    if is_file(place):
-        try:
-            features = read_npz(place, {"features": "numbers"})[0]
-            if features.dtype == np.float32 and features.ndim == 2 and len(features) == len(texts):
-                return features, made_by
-        except DataError:
-            pass  # damaged: made anew, and written in its place
-    features = _computed(model, texts, where)
-    _keep(place, features)
+    made_by = f"{VERSION} {identity_of(model)}".strip()
+    place = place_of(model, made_by, *texts)
+    features = kept(place, len(texts))
+    if features is None:
+        features = _computed(model, texts, where)
+        keep(place, features)
     return features, made_by
 
 
@@ -73,40 +59,3 @@ def _computed(model: str, texts: Sequence[str], where: str) -> ItemFeatures:
             f"{list(features.shape)}"
         )
     return features
-
-
-def _identity(model: str) -> str:
-    """Returns a digest of the files of a model in a folder, which may change under its name; empty of others."""
-    folder = at_home(model)
-    if not (model.startswith(("/", "~")) and is_folder(folder)):
-        return ""
-    found = blake2b(digest_size=16)
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        found.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
-        with path.open("rb") as file:
-            while piece := file.read(_PIECE):
-                found.update(piece)
-    return found.hexdigest()
-
-
-def _digest(model: str, made_by: str, texts: Sequence[str]) -> str:
-    found = blake2b(digest_size=16)
-    for text in (model, made_by, *texts):
-        found.update(text.encode())
-        found.update(b"\0")
-    return found.hexdigest()
-
-
-def _cache() -> Path:
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(given) if given.startswith("/") else at_home("~/.cache")) / "crowdsweep" / "features"
-
-
-def _keep(place: Path, features: ItemFeatures) -> None:
-    """Keeps features; where nothing can be written, they are computed again the next time."""
-    try:
-        with draft_in(place.parent, make=True) as (draft, folder):
-            np.savez(draft.path / place.name, features=features)
-            os.rename(place.name, place.name, src_dir_fd=draft.content, dst_dir_fd=folder)
-    except OSError:
-        return

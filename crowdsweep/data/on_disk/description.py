@@ -4,6 +4,7 @@
     title: Is there a cat?
     scale: nominal
     missing: [NA, "-99"]    optional; `missing: []` where nothing but an empty field does
+    images: ../photos       optional: the folder that the names of images begin in; this one where it is left out
 
 All values are texts, whatever YAML makes of them elsewhere: `name: 012` is `012`, and `name: no` is `no`.
 """
@@ -20,7 +21,7 @@ from crowdsweep.data.on_disk.doors import reading
 from crowdsweep.errors import DataError
 
 DESCRIPTION_FILE = "dataset.yaml"
-_KEYS = ("name", "title", "scale", "missing")
+_KEYS = ("name", "title", "scale", "missing", "images")
 _MOST_BYTES, _DEEPEST = 1 << 16, 4  # a few keys with a text each need far less
 
 
@@ -32,12 +33,14 @@ class Description:
         name, title: how it is called.
         scale: of the labels.
         missing: what stands for a missing value.
+        images: the folder of its images, from its own on.
     """
 
     name: str
     title: str = ""
     scale: Scale = "nominal"
     missing: Missing = USUAL
+    images: str = ""
 
 
 def read_description(folder: Path) -> Description:
@@ -52,7 +55,7 @@ def read_description(folder: Path) -> Description:
     given = _plain(path) if path.is_file() else {}
     if not isinstance(given, dict):
         raise DataError(f"{path}: expected keys such as {', '.join(_KEYS)}, got {type(given).__name__}")
-    for key in ("name", "title"):
+    for key in ("name", "title", "images"):
         if isinstance(given.get(key), dict | list):
             raise DataError(f"{path}, {key}: expected a text, got {type(given[key]).__name__}")
     scale = given.get("scale", "nominal")
@@ -63,6 +66,7 @@ def read_description(folder: Path) -> Description:
         title=given.get("title", ""),
         scale=cast(Scale, scale),
         missing=_missing(path, given["missing"]) if "missing" in given else USUAL,
+        images=given.get("images", ""),
     )
 
 

@@ -2,15 +2,17 @@
 
     annotations.csv     item, annotator, label; optional weight, probability; other columns can be filtered on
     votes.csv           instead: item, label, count, where annotators are anonymous
-    items.csv           optional: item; optional split (train, dev, test, unlabelled), gold, text, text_b, for tokens
-                        sentence (counted within a split), position and token (which is their text), for multi-label
-                        items gold_CLASS (1, 0 or empty) in place of gold where only some classes are known
+    items.csv           optional: item; optional split (train, dev, test, unlabelled), gold, text, text_b, image (a file
+                        in the folder `images` of dataset.yaml, else in this one), for tokens sentence (counted within a
+                        split), position and token (which is their text), for multi-label items gold_CLASS (1, 0 or
+                        empty) in place of gold where only some classes are known
     annotators.csv      optional: annotator; declares annotators, also those who gave no label; every other column is
                         a feature of theirs (`annotator_files`)
     annotator-features-KIND.npz   optional: arrays `features` [n, d] and `annotator` [n]
     classes.csv         optional: label, name; the classes in order, used or not
     features-KIND.npz   optional: arrays `features` [n, d] and `item` [n]
-    dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel), missing (what stands for no value)
+    dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel), missing (what stands for no value),
+                        images (the folder of the images)
 
 Every .csv may be a .csv.gz or .parquet; a CSV may separate its fields by commas, semicolons, tabs or bars. Ids are
 opaque; codes follow their order (as numbers where all are whole numbers), so the order of rows never matters.
@@ -18,6 +20,7 @@ A row without a label is an answer that was not given, and is left out (`missing
 labels by `|`; an empty label is there an answer that chose no class.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +33,7 @@ from jaxtyping import Bool, Int8, Int32
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of
-from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Items, NumberedNames
+from crowdsweep.data.dataset import SPLITS, CrowdDataset, Gold, Images, Items, NumberedNames
 from crowdsweep.data.missing import USUAL
 from crowdsweep.data.on_disk import folder_checks, folder_files, items_file, tables
 from crowdsweep.data.on_disk.annotator_files import order_annotators, read_annotator_features
@@ -96,6 +99,14 @@ def read_folder(
             text=_placed_texts(table.get("text", table.get("token")), place, len(item_names)),
             text_b=_placed_texts(table.get("text_b"), place, len(item_names)),
             unit=unit,
+        ),
+        images=None
+        if "image" not in table
+        else Images(
+            folder=folder.resolve() / about.images,
+            names=_placed_texts(table["image"], place, len(item_names)) or [],
+            rows=_placed_rows(in_file, place, len(item_names)),
+            listed_in=tables.find_table(folder, "items") or folder,
         ),
         split=_placed_splits(table.get("split"), place, len(item_names)),
         gold=_gold(folder, table, in_file, place, classes),
@@ -235,6 +246,12 @@ def _placed_texts(column: Sequence[str] | None, place: np.ndarray, n_items: int)
     return placed
 
 
+def _placed_rows(rows: Sequence[int], place: np.ndarray, n_items: int) -> list[int]:
+    placed = np.zeros(n_items, dtype=np.int64)
+    placed[place] = rows
+    return placed.tolist()
+
+
 def _placed_splits(column: Sequence[str] | None, place: np.ndarray, n_items: int) -> Int8[np.ndarray, " items"]:
     split = np.zeros(n_items, dtype=np.int8)
     if column is not None:
@@ -253,6 +270,8 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
         description: dict[str, object] = {"name": dataset.name, "title": dataset.title, "scale": dataset.scale}
         if any(USUAL.among(Names.of(names)).any() for names in (dataset.item_names, dataset.annotator_names)):
             description["missing"] = []  # somebody said that these are names
+        if dataset.images is not None:
+            description["images"] = os.path.relpath(dataset.images.folder, Path(path).resolve())
         (folder / "dataset.yaml").write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
         _write(folder / "classes.csv", {"label": _labels(dataset), "name": list(dataset.class_names)})
         _write_answers(dataset, folder)
@@ -349,6 +368,8 @@ def _write_items(dataset: CrowdDataset, folder: Path) -> None:
     for name, texts in (("text", dataset.items.text), ("text_b", dataset.items.text_b)):
         if texts is not None:
             columns[name] = list(texts)
+    if dataset.images is not None:
+        columns["image"] = list(dataset.images.names)
     if dataset.items.unit is not None:
         columns |= {"sentence": dataset.items.unit, "position": np.arange(dataset.items.n_items)}
     _write(folder / "items.csv", columns)

@@ -17,7 +17,7 @@ from crowdsweep.paths import is_file, is_folder
 READ_COLUMNS = {
     "annotations": ("item", "annotator", "label", "weight", "probability"),
     "votes": ("item", "label", "count"),
-    "items": ("item", "split", "gold", "text", "text_b", "sentence", "position", "token"),
+    "items": ("item", "split", "gold", "text", "text_b", "image", "sentence", "position", "token"),
     "classes": ("label", "name"),
 }
 _MEANT = (

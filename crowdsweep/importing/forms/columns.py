@@ -12,6 +12,7 @@ from crowdsweep.errors import DataError, shortened
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.features import FeaturesOfItems
 from crowdsweep.importing.gold import GoldClasses, gold_file
+from crowdsweep.importing.image_names import ImagesOfItems
 from crowdsweep.importing.measures import check_no_measures
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
 
@@ -39,13 +40,15 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
     gathered, gold = Gathering(path, asked.missing), GoldClasses(asked.missing)
     file = gold_file(asked.gold, header_of(path), path)
     inside = [asked.gold] if asked.gold is not None and file is None else []
-    given = (asked.item, asked.annotator, asked.label, asked.weight, asked.text, *inside, *(asked.features or ()))
-    named = [name for name in given if name is not None]
+    given = (asked.item, asked.annotator, asked.label, asked.weight, asked.text, asked.image)
+    named = [name for name in (*given, *inside, *(asked.features or ())) if name is not None]
+    images = ImagesOfItems(path, asked.image, asked.missing)
     features = FeaturesOfItems(asked.features or (), asked.missing)
     for where, record in records(path, named, lambda: gathered.leave_out("rows without anything in them")):
         text = None if asked.text is None else record[asked.text]
         item = gathered.item(record[str(asked.item)], f"{where}, column {asked.item}", text)
         features.add(item, record, where)
+        images.add(item, record, where)
         weight = "" if asked.weight is None else record[asked.weight].strip()
         weight = "" if asked.missing(weight) else weight
         if weight and not _is_positive(weight):
@@ -63,9 +66,10 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
     if file is not None:
         gold.add_file(gathered, file, str(asked.item), str(asked.label))
     gold.note(gathered)
+    images.note(gathered)
     imported = gathered.imported(multilabel=False, gold=gold.found)
     check_no_measures(path, (label for row in imported.rows for label in row.labels))
-    return replace(imported, features=features.found, feature_names=features.columns)
+    return replace(imported, features=features.found, feature_names=features.columns, image=images.found)
 
 
 def _is_positive(text: str) -> bool:

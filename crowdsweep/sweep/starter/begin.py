@@ -26,6 +26,12 @@ _ON_TEXTS = (
     "`features: {text: sentence-transformers/all-MiniLM-L6-v2}`, after `pip install 'crowdsweep[text]'`."
 )
 
+_ON_IMAGES = (
+    "Items have images. Features of them are `features: {image: timm/resnet50.a1_in1k}` beside the dataset's name (or "
+    "another model of timm), after `pip install 'crowdsweep[images]'`; models with a classifier, such as soft-mv and "
+    "crowd-layer, then learn of these."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
@@ -174,8 +180,10 @@ def _loaded(folder: Path) -> _Loaded:
 
 def _with_features(found: _Loaded) -> _Loaded:
     """Returns a dataset whose texts are features, where its items have texts alone, and all of them (of a token its
-    sentence says more than its word)."""
+    sentence says more than its word). Of images it says how: they cost a download and minutes."""
     items = found.dataset.items
+    if items.features is None and found.dataset.images is not None:
+        found = replace(found, notes=(*found.notes, _ON_IMAGES))
     if items.features is not None or items.text is None or items.unit is not None:
         return found
     try:
