@@ -169,7 +169,7 @@ def notifying(config: SweepConfig, store: Store, command: str | None = None) -> 
     finally:
         if (others.url or others.command) and not any(outcome.dropped for outcome in ended):
             for words in tell_others(others, message_of(store, config.name, error)):
-                _log.warning("nobody was told at %s", words)
+                _log.warning("the end of the sweep could not be told to %s", words)
 
 
 def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "AnalysedSweep | None":
