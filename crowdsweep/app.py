@@ -91,6 +91,8 @@ def run(
         InfeasibleRequest: the cluster has no room for a single slot.
     """
     used = engine or config.engine
+    if address is not None and used != "ray":
+        raise BadInput(f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray")
     joined = wanted_address(address) if used == "ray" else None  # before the data are loaded, which may take long
 
     def say(words: str) -> None:

@@ -13,7 +13,11 @@ PAGES = {
     for room in ("tutorials", "how-to")
     for page in sorted((SITE / room).glob("*.md"))
 }
-SLOW = {"tutorials/on-a-cluster": [pytest.mark.long, pytest.mark.ray, pytest.mark.xdist_group("clusters")]}
+LONG = ("go-on-after-a-crash", "judge-the-judges", "learn-disagreement", "use-texts", "write-it-up")
+SLOW = {
+    "tutorials/on-a-cluster": [pytest.mark.long, pytest.mark.ray, pytest.mark.xdist_group("clusters")],
+    **{f"how-to/{name}": [pytest.mark.long] for name in LONG},
+}
 TOURS = [name for name, text in PAGES.items() if "\n```sh\n" in text]
 
 
