@@ -92,7 +92,9 @@ def run(
     """
     used = engine or config.engine
     if address is not None and used != "ray":
-        raise BadInput(f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray")
+        raise BadInput(
+            f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray"
+        )
     joined = wanted_address(address) if used == "ray" else None  # before the data are loaded, which may take long
 
     def say(words: str) -> None:

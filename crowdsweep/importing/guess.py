@@ -107,7 +107,7 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
 
 
 def guess_by_cells(path: Path, told: Asked, known: Mapping[str, Collection[str]]) -> Guess:
-    """Returns what a table with a row per answer is taken for, where more than half of what stands in a column is known.
+    """Returns what a table with a row per answer is taken for, where more than half of what is in a column is known.
 
     Args:
         path, told: as for `guess_file`.

@@ -129,7 +129,7 @@ ITEM_METRICS = (
     _share(
         name=ACCURACY,
         words="accuracy",
-        about="share of items whose most probable class is right; a tie counts as breaking it at random does on average",
+        about="share of items whose most probable class is right; a tie counts as broken at random, on average",
         score=_rows(items.accuracy),
         by_item=_each(items.agreement),
     ),
