@@ -66,7 +66,7 @@ def legend(pivot: Pivot, plus_minus: PlusMinus, *, best: str, as_good: str) -> l
     if pivot.mean_ranks:
         told.append("Mean rank: over the datasets on which all of these models are ranked.")
     if any(column.has_printed for column in pivot.columns):
-        told.append(f"Printed: as in {pivot.paper or 'the paper'}.")
+        told.append(f"Published: as in {pivot.paper or 'the paper'}.")
     if pivot.gold:
         told.append("Models that saw gold are not ranked.")
     return [*told, *(f"{UNSOUND} {where}: {why}." for where, why in pivot.unsound.items())]

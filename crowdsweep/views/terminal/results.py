@@ -72,11 +72,10 @@ def result_grid(comparison: Comparison) -> Grid:
         heading = f"{place} · {words(block.metric)}" if block.metric else place
         printed = comparison.printed(block)
         groups[heading] = [_row(block, score, printed.get(score.model)) for score in block.scores]
-    at = next(n for n, column in enumerate(_COLUMNS) if column.title == _PUBLISHED)
-    if any(row[at] for rows in groups.values() for row in rows):
-        return Grid(columns=_COLUMNS, groups=groups, group="dataset")
-    others = {heading: [row[:at] + row[at + 1 :] for row in rows] for heading, rows in groups.items()}
-    return Grid(columns=_COLUMNS[:at] + _COLUMNS[at + 1 :], groups=others, group="dataset")
+    published = any(comparison.printed(block) for block in comparison.datasets)
+    shown = [n for n, column in enumerate(_COLUMNS) if published or column.title != _PUBLISHED]
+    cells = {heading: [[row[n] for n in shown] for row in rows] for heading, rows in groups.items()}
+    return Grid(columns=tuple(_COLUMNS[n] for n in shown), groups=cells, group="dataset")
 
 
 def _row(block: DatasetComparison, score: Score, printed: float | None) -> list[str]:
