@@ -66,7 +66,8 @@ def explain(name: str) -> str:
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "expected a name as in a sweep file;"
         raise BadInput(
             f"{plain(shortened(name))!r} is no key of sweep files, no metric and no model; {hint} `crowdsweep models` "
-            f"lists the models, `crowdsweep schema` has all keys and metrics"
+            f"lists the models, `crowdsweep models NAME` the hyper-parameters of one, `crowdsweep schema` all keys "
+            f"and metrics"
         )
     return "\n\n".join(found)
 
