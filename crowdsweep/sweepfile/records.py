@@ -93,10 +93,10 @@ class Budget:
     """Limits of a sweep; null: no limit.
 
     Attributes:
-        points: points of each search.
+        points: how many points, settings of the searched hyper-parameters, each search tries.
         hours: hours of all runs of the sweep together.
         trial_minutes: minutes of one trial; one that runs longer is ended, and fails.
-        failed_trials: share of points that may fail before the sweep stops, at least three.
+        failed_trials: share of points that may fail before the sweep stops; three may in any case.
     """
 
     points: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 20
