@@ -30,8 +30,8 @@ def test_every_key_is_explained() -> None:
 
 def test_a_key_is_told_with_what_it_takes_and_what_is_in_it() -> None:
     assert in_one_line("budget.points") == (
-        "budget.points, a key of sweep files: points of each search. It takes integer, at least 1, at most 1000000; "
-        "default 20."
+        "budget.points, a key of sweep files: how many points, settings of the searched hyper-parameters, each search "
+        "tries. It takes integer, at least 1, at most 1000000; default 20."
     )
     assert in_one_line("points") == in_one_line("budget.points")
     told = explain("seeds").splitlines()
