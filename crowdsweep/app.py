@@ -91,6 +91,10 @@ def run(
         InfeasibleRequest: the cluster has no room for a single slot.
     """
     used = engine or config.engine
+    if address is not None and used != "ray":
+        raise BadInput(
+            f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray"
+        )
     joined = wanted_address(address) if used == "ray" else None  # before the data are loaded, which may take long
 
     def say(words: str) -> None:
@@ -169,7 +173,7 @@ def notifying(config: SweepConfig, store: Store, command: str | None = None) -> 
     finally:
         if (others.url or others.command) and not any(outcome.dropped for outcome in ended):
             for words in tell_others(others, message_of(store, config.name, error)):
-                _log.warning("nobody was told at %s", words)
+                _log.warning("the end of the sweep could not be told to %s", words)
 
 
 def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "AnalysedSweep | None":

@@ -67,8 +67,10 @@ class Rooms:
 
     @cached_property
     def _homes(self) -> dict[str, str]:
-        """The page of each document that one includes without a heading."""
-        return {path: page for page, text in self.pages.items() for path, title in _INCLUDE.findall(text) if not title}
+        """The page of each document that one includes without a heading, and of each page itself."""
+        pages = {f"docs/pages/{page}": page for page in self.pages}
+        found = {path: page for page, text in self.pages.items() for path, title in _INCLUDE.findall(text) if not title}
+        return pages | found
 
     def expanded(self, page: str) -> str:
         """Returns a page with what it includes, as Python-Markdown reads it.
@@ -158,7 +160,7 @@ class Rooms:
     def _linked_code(self, words: str, page: str) -> str:
         """Returns `code` as a link, where the site has a page on what it names."""
         if words in self._homes and self._homes[words] != page:
-            title = next(sections_of(self._document(words))).title.replace("`", "")
+            title = next(s.title for s in sections_of(self._document(words)) if s.title).replace("`", "")
             return f"[{title}]({self._address(words, '', page)})"
         if words in self.named:
             return f"[`{words}`]({relpath(self.named[words], dirname(page))})"

@@ -10,7 +10,6 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.csv as pa_csv
 import pytest
 from tours import BLOCK, run_tour
 from warm import WarmServer
@@ -32,7 +31,6 @@ REFERENCE = (ROOT / "search_spaces" / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "crowdsweep" / "data" / "README.md").read_text(encoding="utf-8")
 COMMANDS = (ROOT / "crowdsweep" / "cli" / "README.md").read_text(encoding="utf-8")
 PYTHON = (ROOT / "crowdsweep" / "api" / "README.md").read_text(encoding="utf-8")
-LABELLING = (ROOT / "crowdsweep" / "labelling" / "README.md").read_text(encoding="utf-8")
 MODELS = (ROOT / "crowdsweep" / "models" / "README.md").read_text(encoding="utf-8")
 ROOMS = ("clusters", "crowdsweep", "search_spaces", "tests")
 PAGES = [ROOT / "README.md", *(page for room in ROOMS for page in sorted((ROOT / room).rglob("README.md")))]
@@ -42,7 +40,8 @@ def test_every_command_of_the_tour_runs(tmp_path: Path, warm: WarmServer) -> Non
     run_tour(README, tmp_path, warm)
     assert (tmp_path / "crowdsweep-runs/photos/report.html").stat().st_size > 10_000
     for written in ("crowdsweep-runs/photos/labels", "labels", "photos-labels"):
-        assert len((tmp_path / written / "labels.csv").read_text().splitlines()) == 6, written
+        assert len((tmp_path / written / "labels.csv").read_text().splitlines()) == 11, written
+    assert re.search(r'^"dan",8,0\.2', (tmp_path / "labels/annotators.csv").read_text(), re.MULTILINE)
 
 
 def test_a_sweep_is_walked_through_from_its_file_to_labels(tmp_path: Path, warm: WarmServer) -> None:
@@ -158,9 +157,6 @@ def test_the_examples_of_every_form_are_imported(tmp_path: Path, warm: WarmServe
         "matrix: 2 items, 2 annotators, 3 labels, 2 classes",
         "from-doccano: 2 items, 2 annotators, 4 labels, 2 classes",
         "mturk.csv: rejected assignments left out: 1",
-        "1  classes that differ only in spelling: 'Yes' = 'yes'; correct the file",
-        "1  columns that look meant and are not read: items.csv: truth; gold, split and text are read",
-        "tidy: usable, nothing odd",
         "reviews-1: 4 items, 3 annotators, 10 labels, 2 classes",
         "reviews-3: 4 items, 3 annotators, 10 labels, 2 classes",
         "album: 2 answers added, gold of 1 items: 2 items (1 new), 1 annotators (1 new); 6 labels now",
@@ -172,28 +168,6 @@ def test_the_examples_of_every_form_are_imported(tmp_path: Path, warm: WarmServe
     guessed, told = ((tmp_path / f"reviews-{n}" / "items.csv").read_text() for n in (1, 2))
     assert guessed == told
     assert (tmp_path / "crowdsweep-runs/moons/report.html").is_file()
-    assert "messy: usable\n" in printed
-
-
-@pytest.mark.long
-def test_the_loop_and_the_judges_are_as_they_are_told(tmp_path: Path, warm: WarmServer) -> None:
-    printed = run_tour(LABELLING, tmp_path, warm)
-    ranked = re.findall(r'^"item","gain_bits","answers","ask"\n"(\w+)",.*\n"(\w+)",', printed, re.MULTILINE)
-    assert set(ranked[0]) == {"t2", "t4"} != set(ranked[1])
-    assert "moods: 2 answers added: 2 items (0 new), 2 annotators (0 new); 18 labels now" in printed
-    alike, wrong = re.search(r"agree more often .*: (.*)", printed), re.search(r"wrong together .*: (.*)", printed)
-    for told in (alike, wrong):
-        assert told is not None
-        assert told[1].startswith("judge-a and judge-b")
-        assert "judge-c" not in told[1]
-    worth = {who: float(n) for who, n in re.findall(r"a label of judge-(\w) is worth at least (.*) people's", printed)}
-    assert worth["c"] > 1.2 * max(worth["a"], worth["b"])
-    assert min(worth["a"], worth["b"]) > 1.4
-    assert re.search(r"people and judges disagree on \d\d of 200 items", printed)
-    assert "judged: 0 answers added, gold of 100 items" in printed
-    table = pa_csv.read_csv(tmp_path / "judged-with-gold" / "annotators.csv").to_pylist()
-    right = {row["annotator"]: (row["gold_right"], round(row["accuracy"], 2)) for row in table}
-    assert [right[f"judge-{who}"] for who in "abc"] == [(81, 0.94), (81, 0.95), (94, 0.82)]
 
 
 def test_the_models_that_are_advised_and_compared_are_there() -> None:

@@ -1,4 +1,4 @@
-"""The tutorials of the documentation site run whole, and print what they show."""
+"""The tutorials and how-to pages of the documentation site run whole, and print what they show."""
 
 import re
 from pathlib import Path
@@ -7,15 +7,23 @@ import pytest
 from tours import BLOCK, run_tour
 from warm import WarmServer
 
-TUTORIALS = Path(__file__).parent.parent / "docs" / "pages" / "tutorials"
-SLOW = {"on-a-cluster": [pytest.mark.long, pytest.mark.ray, pytest.mark.xdist_group("clusters")]}
+SITE = Path(__file__).parent.parent / "docs" / "pages"
+PAGES = {
+    page.relative_to(SITE).with_suffix("").as_posix(): page.read_text(encoding="utf-8")
+    for room in ("tutorials", "how-to")
+    for page in sorted((SITE / room).glob("*.md"))
+}
+LONG = ("go-on-after-a-crash", "judge-the-judges", "learn-disagreement", "use-texts", "write-it-up")
+SLOW = {
+    "tutorials/on-a-cluster": [pytest.mark.long, pytest.mark.ray, pytest.mark.xdist_group("clusters")],
+    **{f"how-to/{name}": [pytest.mark.long] for name in LONG},
+}
+TOURS = [name for name, text in PAGES.items() if "\n```sh\n" in text]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(page.stem, marks=SLOW.get(page.stem, [])) for page in sorted(TUTORIALS.glob("*.md"))]
-)
-def test_a_tutorial_runs_and_prints_what_it_shows(name: str, tmp_path: Path, warm: WarmServer) -> None:
-    document = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, [])) for name in TOURS])
+def test_a_page_runs_and_prints_what_it_shows(name: str, tmp_path: Path, warm: WarmServer) -> None:
+    document = PAGES[name]
     printed = plain_lines(run_tour(document, tmp_path / "here", warm))
     for language, _, text in BLOCK.findall(document):
         if language == "text":

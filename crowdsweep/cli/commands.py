@@ -112,7 +112,8 @@ for command in (
 @click.option(
     "--notify-command",
     metavar="COMMAND",
-    help="Run it when the sweep has ended, with what became of it as JSON on standard input; CROWDSWEEP_NOTIFY.",
+    help="Run it when the sweep has ended, with what became of it as JSON on standard input. No shell reads it: "
+    "for pipes, `sh -c '…'`. CROWDSWEEP_NOTIFY in the environment does the same.",
 )
 @overrides_option
 def run(
@@ -177,7 +178,7 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     "--format",
     "form",
     type=click.Choice(["csv", "json", "md", "latex"]),
-    help="csv where it is left out; of the pivot a table for the terminal.",
+    help="By default csv of trials; of the pivot, a table for the terminal.",
 )
 @click.option("--phase", type=click.Choice(["search", "report", "all"]), default="report", show_default=True)
 @click.option(

@@ -64,7 +64,7 @@ def stores_or_datasets_named(
 @click.command()
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 def completion(shell: str) -> None:
-    """Print what makes a shell complete commands, options, models, datasets and sweeps.
+    """Print the completion script of a shell: for commands, options, models, datasets and sweeps.
 
     \b
     bash, in ~/.bashrc:  eval "$(crowdsweep completion bash)"

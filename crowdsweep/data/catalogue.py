@@ -283,8 +283,8 @@ def find_folder(name: str) -> Path:
         return path
     if len(path.parts) > 1:
         raise DataError(f"dataset {name}: expected a folder with annotations.csv or votes.csv, found no such folder")
-    places = ", ".join(map(str, search_path())) or "empty"
-    where = f"search path {SEARCH_PATH} ({places})"
+    places = ", ".join(map(str, search_path())) or "nothing"
+    where = f"no folder of that name here or in {SEARCH_PATH} ({places})"
     if name in PUBLIC_DATASETS:
-        raise DataError(f"dataset {name}: is not on the {where}; `crowdsweep fetch {name}` gets it")
+        raise DataError(f"dataset {name}: {where}; `crowdsweep fetch {name}` gets it")
     raise UnknownName("dataset", name, names(), where)

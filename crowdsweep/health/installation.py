@@ -12,10 +12,10 @@ _NAME = "crowdsweep"
 _FOR: dict[str, str] = {
     "cloud": "records in S3, Google Cloud and Azure (`--store s3://…`)",
     "cluster": "`crowdsweep submit`, and clusters that take jobs",
-    "dev": "the tests of crowdsweep itself",
     "images": "features of images by a pretrained network (`features: {image: timm/NAME}`)",
     "text": "features of texts by an encoder (`features: {text: sentence-transformers/NAME}`)",
 }
+_OURS = {"dev": "all tests and checks", "docs": "the documentation site", "test": "the tests"}  # of crowdsweep itself
 
 
 def installation() -> list[Finding]:
@@ -70,9 +70,9 @@ def _unmet(needed: Requirement) -> Iterator[str]:
 def _extras() -> Iterator[Finding]:
     for extra in metadata(_NAME).get_all("Provides-Extra") or ():
         lacks = [*lacking(_NAME, extra)]
-        needed_for = _FOR.get(extra, "more than most sweeps need")
-        if extra == "dev" and lacks:
-            continue  # nobody misses it
+        needed_for = _FOR.get(extra, f"{_OURS.get(extra, 'a part')} of crowdsweep itself")
+        if extra in _OURS and lacks:
+            continue  # nobody who runs sweeps misses it
         yield Finding(
             what=f"extra {extra}",
             verdict="note" if lacks else "ok",

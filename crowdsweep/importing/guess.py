@@ -108,7 +108,7 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
 
 
 def guess_by_cells(path: Path, told: Asked, known: Mapping[str, Collection[str]]) -> Guess:
-    """Returns what a table with a row an answer is taken for, where more than half of what stands in a column is known.
+    """Returns what a table with a row per answer is taken for, where more than half of what is in a column is known.
 
     Args:
         path, told: as for `guess_file`.
@@ -139,7 +139,7 @@ def settled(path: Path, guess: Guess) -> Guess:
         raise BadInput(
             f"{path}: cannot tell which column is what ({'; '.join(guess.doubts)}); the columns are "
             f"{_listed(guess.header)}; say it by --item, --annotator and --label COLUMN"
-            f"{f' (the guess is {said})' if said else ''}, or, of a table with a column an annotator, by --form matrix"
+            f"{f' (the guess is {said})' if said else ''}, or, of a table with a column per annotator, by --form matrix"
         )
     return guess
 
@@ -182,7 +182,7 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
     if looks_headless(table) and not roles:
         raise DataError(
             f"{path}: expected the names of columns in the first line, got {_listed(header)}, which looks like an "
-            f"answer; put a line such as item,annotator,label above it (a table with a column an annotator and no "
+            f"answer; put a line such as item,annotator,label above it (a table with a column per annotator and no "
             f"such line: --form matrix)"
         )
     wide = None if rows_are_answers or inside.keys() - {"item", "gold"} or one_of_each(table) else wide_columns(table)
@@ -211,7 +211,7 @@ def _guess_answers(
     beside: Mapping[str, str],
     first: tuple[tuple[str, ...], ...],
 ) -> Guess:
-    """Returns what a table with a row an answer is taken for, given the columns that were told and gold beside it."""
+    """Returns what a table with a row per answer is taken for, given the columns that were told and gold beside it."""
     found = roles_of(table, inside)
     columns = {**found.columns, **beside}
     if listed := holds_lists(table, columns):
@@ -225,7 +225,7 @@ def _guess_answers(
     return Guess(
         form="csv",
         asked=replace(told, **columns),
-        what=f"a table with a row an answer: {', '.join(words)}",
+        what=f"a table with a row per answer: {', '.join(words)}",
         header=table.header,
         first=first,
         doubts=found.doubts,
@@ -320,7 +320,7 @@ def _check_answers(path: Path, given: Mapping[str, Mapping[str, Any]]) -> None:
     if 2 * len(alone) > len(by_key):
         raise DataError(
             f"{path}: expected items, each an object of annotator: label, got objects with the keys "
-            f"{_listed(tuple(by_key))}, whose values have nothing in common; save it as CSV with a row an answer, or, "
+            f"{_listed(tuple(by_key))}, whose values have nothing in common; save it as CSV with a row per answer, or, "
             f"where these are annotators, say so by --form peerannot"
         )
 

@@ -41,7 +41,7 @@ class Form:
 
 
 FORMS: Mapping[str, Form] = {
-    "csv": Form(title="any table with a row an answer, by the names of its columns", read=read_csv, asks=_COLUMNS),
+    "csv": Form(title="any table with a row per answer, by the names of its columns", read=read_csv, asks=_COLUMNS),
     "crowd-kit": Form(title="table with the columns task, worker, label", read=read_crowd_kit),
     "matrix": Form(
         title="items × annotators: CSV, text or .npy; -1, NaN or an empty cell is no answer",
@@ -56,14 +56,14 @@ FORMS: Mapping[str, Form] = {
     "snorkel": Form(title="label matrix, items × labelling functions", read=read_snorkel, asks=_OF_MATRICES),
     "peerannot": Form(title="answers.json: item, annotator, label", read=read_peerannot),
     "lewidi": Form(
-        title="JSON of the LeWiDi shared tasks: a file a split or their folder, with what is known of annotators",
+        title="JSON of the LeWiDi shared tasks: a file per split or their folder, with what is known of annotators",
         read=read_lewidi,
         folders=True,
     ),
     "label-studio": Form(title="JSON or JSON_MIN export", read=read_label_studio, asks=("question",)),
     "argilla": Form(title="records of version 1 or 2 as JSON", read=read_argilla, asks=("question",)),
     "doccano": Form(
-        title="JSONL export: a file, or a folder or zip of a file an annotator", read=read_doccano, folders=True
+        title="JSONL export: a file, or a folder or zip of a file per annotator", read=read_doccano, folders=True
     ),
     "potato": Form(
         title="annotated instances of Potato: a column for each option", read=read_potato, asks=("question",)

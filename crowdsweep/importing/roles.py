@@ -105,7 +105,7 @@ class Roles:
 
 
 def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
-    """Returns the roles of a table with a row an answer.
+    """Returns the roles of a table with a row per answer.
 
     Args:
         table: the table.
@@ -316,7 +316,7 @@ def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -
 
 
 def wide_columns(table: Table) -> tuple[str | None, str | None] | None:
-    """Returns the columns of item ids and of gold of a table with a column an annotator; None where it is none.
+    """Returns the columns of item ids and of gold of a table with a column per annotator; None where it is none.
 
     The answers of annotators are of one small set of classes, so that each column shares most of what stands in it with
     others; ids and texts do not.

@@ -16,7 +16,7 @@ DOUBTED = 0.2
 
 
 def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
-    """Returns a row an answer, the least probable first: `item`, `annotator` (empty where nobody knows who), `label`,
+    """Returns a row per answer, the least probable first: `item`, `annotator` (empty where nobody knows who), `label`,
     `probability` of being right by what labels.csv is made of, and `second_look`, yes or no. `name` as there.
 
     A multi-label answer is right where all of its classes are, which are independent; it deserves a second look where

@@ -75,12 +75,12 @@ class Calibration:
 
     def words(self) -> str:
         """Returns it in one line."""
-        found = f"temperature {self.temperature:.2f}, {self.luck:.1%} taken for luck"
+        found = f"temperature {self.temperature:.2f}, and {self.luck:.1%} of each spread evenly over the classes"
         one, many = {"gold": ("item", "items"), "held-out answers": ("answer", "answers")}.get(self.by, ("", ""))
         if not one:
-            return f"{found}; there was nothing to choose by"
+            return f"{found}; there was nothing to choose on"
         noun = one if self.rows == 1 else many
-        return f"{found}; chosen by {self.rows:,} " + (f"{noun} with gold" if self.by == "gold" else f"held-out {noun}")
+        return f"{found}; chosen on {self.rows:,} " + (f"{noun} with gold" if self.by == "gold" else f"held-out {noun}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -180,7 +180,7 @@ def _write_classifiers(fitted: Fitted, folder: Path) -> None:
 def told_of(folder: Store) -> list[str]:
     """Returns what whoever takes labels from a folder should know of them, a line each."""
     recipe = _recipe_in(folder)
-    return [f"probabilities: {recipe.calibration.in_words}", *recipe.notes]
+    return [f"probabilities calibrated: {recipe.calibration.in_words}", *recipe.notes]
 
 
 def _facts(labelled: Labelled, crowd: CrowdTables, *, multilabel: bool) -> dict[str, Any]:

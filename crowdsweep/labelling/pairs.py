@@ -63,7 +63,7 @@ def errors_together(questions: Questions, truth: Int64[np.ndarray, " questions"]
     )
     more = ", …" if len(sure) > _NAMED else ""
     return (
-        f"{len(sure)} of {compared} pairs of annotators are wrong together of items with gold more often than "
+        f"{len(sure)} of {compared} pairs of annotators are wrong on the same items with gold more often than "
         f"independent errors allow: {shown}{more}; their opinion counts twice, and their accuracies are too high"
     )
 
@@ -100,7 +100,7 @@ def alike_beyond(questions: Questions, matrices: Matrices, names: Sequence[str])
     more = ", …" if len(sure) > _NAMED else ""
     return (
         f"{len(sure)} of {compared} pairs of annotators agree more often than independent errors allow: {shown}{more}; "
-        f"they err alike, or those do whom the model believes instead, and its labels are surer than they should be"
+        f"either they make the same errors, or the others do; labels look surer than they are"
     )
 
 

@@ -21,7 +21,10 @@ from crowdsweep.labelling.next_items import gains, whom_to_ask
 from crowdsweep.labelling.others import Matrices, answers_alone, answers_and_others
 from crowdsweep.labelling.pairs import alike_beyond, errors_together
 from crowdsweep.labelling.questions import Questions, questions_of
+from crowdsweep.models import registered
 from crowdsweep.models.default_model import default_model
+from crowdsweep.record.flags import flag_words
+from crowdsweep.trial.flags import flags_of
 
 JOIN = "|"  # between the classes of one multi-label label
 _ALIKE = 0.05  # mean total variation between labels and what matrices make of the answers
@@ -110,11 +113,11 @@ class CrowdTables:
     """What is known of annotators, and what to ask whom next.
 
     Attributes:
-        annotators: a row an annotator.
+        annotators: a row per annotator.
         confusion: rows (annotator, class, true, answer, expected number).
         next_items: a row per item, most worth another label first.
         temperature: by how much annotators' fellows are too sure of them (`crowd.Crowd`), which widens the intervals.
-        notes: what contradicts the model's picture of annotators, in words.
+        notes: what contradicts the model's labels or its picture of annotators, in words.
     """
 
     annotators: pa.Table | None
@@ -145,15 +148,18 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
     chunks = answers_and_others(questions, matrices)
     crowd = crowd_of(chunks, questions.n_answers)
     told = gains(believed.posterior, crowd.matrix)
+    notes = [_flagged(fitted)]
     if witness is None:
-        return CrowdTables(annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()))
+        next_items = _next_table(fitted, told, None, ())
+        return CrowdTables(annotators=None, confusion=None, next_items=next_items, notes=list(filter(None, notes)))
     facts = annotator_facts(chunks, crowd, questions.shares)
     low, high = ends_by_accuracy(questions, crowd, facts.code, facts.accuracy)
     facts = replace(facts, low=np.minimum(facts.low, low), high=np.maximum(facts.high, high))
     against = gold_of_annotators(fitted, questions, facts.code)
     names = [dataset.annotator_names[int(code)] for code in facts.code]
     answers = ("not chosen", "chosen") if multilabel else dataset.class_labels
-    notes = [] if against is None else [contradictions(facts, against, names)]
+    if against is not None:
+        notes.append(contradictions(facts, against, names))
     if not multilabel:
         notes.append(_erring_alike(fitted, questions, witness.confusion))
     return CrowdTables(
@@ -161,8 +167,16 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
         confusion=_confusion_table(facts, dataset, answers),
         next_items=_next_table(fitted, told, believed, facts.code if not multilabel else (), matrices),
         temperature=crowd.temperature,
-        notes=[note for note in notes if note],
+        notes=list(filter(None, notes)),
     )
+
+
+def _flagged(fitted: Fitted) -> str:
+    """Returns what is wrong with the fit, as reports flag it, and what to do; empty for nothing."""
+    flags = flags_of(registered.model_info(fitted.model), fitted.item_probs, fitted.training)
+    if not flags:
+        return ""
+    return f"do not use these labels: {fitted.model} {flag_words(flags)}; take another --model, or add answers"
 
 
 def _erring_alike(fitted: Fitted, questions: Questions, matrices: Matrices) -> str:

@@ -129,14 +129,14 @@ ITEM_METRICS = (
     _share(
         name=ACCURACY,
         words="accuracy",
-        about="share of items whose most probable class is right; ties count what they are worth on average",
+        about="share of items whose most probable class is right; a tie counts as broken at random, on average",
         score=_rows(items.accuracy),
         by_item=_each(items.agreement),
     ),
     _share(
         name="macro_f1",
         words="macro-F1",
-        about="F1, plain mean over the classes",
+        about="F1, unweighted mean over the classes",
         score=_macro_f1,
         by_item=_macro_f1_of_each,
     ),
@@ -160,7 +160,7 @@ ITEM_METRICS = (
     _loss(
         name="brier",
         words="Brier score",
-        about="squared differences, summed over the classes",
+        about="squared differences of prediction and reference, summed over the classes",
         high=2.0,
         score=_rows(items.brier),
         by_item=_each(items.squared_differences),
@@ -176,7 +176,7 @@ ITEM_METRICS = (
     _distance(
         name=KL,
         words="KL",
-        about="divergence of the prediction from the reference's label distribution, 1e-5 added to every entry",
+        about="KL(reference ‖ prediction) of label distributions, 1e-5 added to every entry",
         unit="nats",
         score=_rows(distributions.kl),
         by_item=_each(distributions.kl_of_each),
@@ -184,7 +184,7 @@ ITEM_METRICS = (
     _distance(
         name="kl_reverse",
         words="reverse KL",
-        about="divergence of the reference's label distribution from the prediction, 1e-5 added to every entry",
+        about="KL(prediction ‖ reference) of label distributions, 1e-5 added to every entry",
         unit="nats",
         score=_rows(distributions.kl_reverse),
         by_item=_each(lambda reference, predicted: distributions.kl_of_each(predicted, reference)),
@@ -201,7 +201,7 @@ ITEM_METRICS = (
     _distance(
         name="manhattan",
         words="Manhattan distance",
-        about="absolute differences of the prediction and the reference's label distribution, summed over the classes",
+        about="absolute differences of the predicted and the reference's label distribution, summed over the classes",
         high=2.0,
         score=_rows(distributions.manhattan),
         by_item=_each(distributions.manhattan_of_each),
@@ -239,7 +239,7 @@ ITEM_METRICS = (
     ItemMetric(
         name="entropy",
         words="entropy of predictions",
-        about="how unsure predictions are; only shown",
+        about="mean entropy of the predictions; shown, and never ranks",
         unit="nats",
         goal=None,
         score=lambda scored: distributions.entropy(scored.rows[1]),

@@ -76,9 +76,9 @@ class Classifier:
         network: kind of network; `auto` chooses by what the items have.
         learning_rate: step size of the optimiser, Adam.
         batch_size: items per step; of a network that reads sentences, sentences.
-        standardise: whether features are standardised by the training items; null: unless `protocol: paper`.
-        steps: the fewest steps in all: where all epochs have fewer, each goes through the items several times; null:
-            2,000, or 500 where there are hidden units and nothing stops the training before its end; but none where
+        standardise: whether features are standardised by the training items; null: yes, but under `protocol: paper`.
+        steps: the least number of gradient steps; where all epochs together have fewer, each epoch goes through the
+            items several times. null: 2,000, or 500 with hidden units and no early stopping; no least number where
             epochs or iterations are given, or under `protocol: paper` and `equal_budget`.
     """
 

@@ -17,7 +17,7 @@ class Sampler:
     Attributes:
         kind: tpe and gp learn from earlier points; random does not; grid lists a finite space whole; auto takes what
             fits the space and the number of points.
-        seed: makes it repeatable.
+        seed: of the sampler's random numbers; the same seed proposes the same points.
         parallel: points of one search that may be open at once, where the sampler learns (the others may have all of
             theirs open). With many slots to itself, a search ends sooner under a larger number, and learns less from
             each point, as it has to guess at those that are still open. Searches run beside each other, so that many of

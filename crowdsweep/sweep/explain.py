@@ -66,7 +66,8 @@ def explain(name: str) -> str:
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "expected a name as in a sweep file;"
         raise BadInput(
             f"{plain(shortened(name))!r} is no key of sweep files, no metric and no model; {hint} `crowdsweep models` "
-            f"lists the models, `crowdsweep schema` has all keys and metrics"
+            f"lists the models, `crowdsweep models NAME` the hyper-parameters of one, `crowdsweep schema` all keys "
+            f"and metrics"
         )
     return "\n\n".join(found)
 
@@ -131,14 +132,12 @@ def _of_metric(name: str) -> Iterator[str]:
     lines = [_filled(f"{name}, a metric ({words(name)}): {info.about}.")]
     better = {"maximize": "higher is better", "minimize": "lower is better", None: "neither way is better"}[info.goal]
     ends = [
-        f"from {info.low:g}" if info.low > -float("inf") else "",
-        f"to {info.high:g}" if info.high < float("inf") else "",
+        f"at least {info.low:g}" if info.low > -float("inf") else "",
+        f"at most {info.high:g}" if info.high < float("inf") else "",
     ]
-    unit = "shares, shown in percent" if info.is_share else info.unit and f"in {info.unit}"
-    facts = [unit, " ".join(filter(None, ends)), better]
-    lines.append(
-        _filled(f"Its numbers: {', '.join(filter(None, facts))}; of labels that are {' or '.join(info.scales)}.")
-    )
+    unit = "a share, shown in percent" if info.is_share else info.unit and f"in {info.unit}"
+    facts = [unit, ", ".join(filter(None, ends)), better]
+    lines.append(_filled(f"Values: {', '.join(filter(None, facts))}. For labels that are {' or '.join(info.scales)}."))
     if isinstance(info, ItemMetric):
         stands = ", ".join(f"{split}_{info.name}" for split in SPLITS)
         lines.append(_filled(f"Of items, and so named with their split: {stands}."))

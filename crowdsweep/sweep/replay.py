@@ -99,7 +99,7 @@ def replay_trial(key: str, stores: Sequence[Store]) -> Replay:
         if spec.key.startswith(key)
     }
     if not found:
-        looked = ", ".join(map(str, stores)) or "no record"
+        looked = ", ".join(map(str, stores)) or "any record: there is none below crowdsweep-runs/"
         raise BadInput(f"trial {key}: no such trial in {looked}; `crowdsweep results DIR` prints the keys")
     if len(found) > 1:
         raise BadInput(f"trial {key}: expected the start of one key, {len(found)} begin so: {', '.join(found)}")

@@ -57,11 +57,10 @@ class ModelEntry:
     Attributes:
         name: a model, as `crowdsweep models` lists them.
         params: hyper-parameters that stay; all others have their defaults, or are searched.
-        space: `default`, a file of spaces, or a range for each hyper-parameter; checked here, and empty where nothing
-            is searched.
+        space: `default`, a file of spaces, or a range for each hyper-parameter; empty where nothing is searched.
         label: how reports call it, where one model stands in a sweep twice; the name by default.
-        datasets: names of those it runs on, as in `DatasetEntry.name`; empty for all.
-        resources: of the slots that it runs on; None for the sweep's.
+        datasets: names of those of the sweep's datasets that it runs on; empty for all.
+        resources: of the slots that it runs on; the sweep's where it is left out.
     """
 
     name: str
@@ -82,7 +81,7 @@ class Metric:
 
     Attributes:
         name: `dev_accuracy`, `dev_kl`, `heldout_loglik`, …
-        goal: the metric's own; only said to be checked.
+        goal: which way is better. Each metric has its own; a goal that is not the metric's is refused.
     """
 
     name: str
@@ -94,10 +93,10 @@ class Budget:
     """Limits of a sweep; null: no limit.
 
     Attributes:
-        points: points of each search.
+        points: how many points, settings of the searched hyper-parameters, each search tries.
         hours: hours of all runs of the sweep together.
         trial_minutes: minutes of one trial; one that runs longer is ended, and fails.
-        failed_trials: share of points that may fail before the sweep stops, at least three.
+        failed_trials: share of points that may fail before the sweep stops; three may in any case.
     """
 
     points: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 20
@@ -172,10 +171,10 @@ class PublishedValue:
     """One printed number: a cell's metric as the paper gives it, in the metric's own units (accuracy .8169).
 
     Attributes:
-        model, dataset: as in the sweep file (a model's label where it has one).
+        model, dataset: by which name it stands in the sweep file, a model by its label where it has one.
         dataset_params: the subset of dataset parameters that tells the cell apart (`scenario: global`).
-        metric: column of the results.
-        value: as printed.
+        metric: such as `test_accuracy`, a column of the results.
+        value: as published, in the metric's own units (0.83 for 83 %).
     """
 
     model: str
@@ -190,7 +189,7 @@ class Published:
     """Printed numbers for the report.
 
     Attributes:
-        table: which printed table the report sets beside its own numbers.
+        table: of which paper, to be cited in the report.
         values: numbers of that table, in the metrics' own units.
     """
 
@@ -203,7 +202,8 @@ class StudyEntry:
     """A study template and its knobs.
 
     Attributes:
-        template: lays an axis over the datasets and has a section of the report.
+        template: which question: `redundancy` asks how many labels an item needs, `sparsity` what happens as annotators
+            grow; plug-ins may add others.
         knobs: its settings, which stand beside `template`.
     """
 
@@ -237,14 +237,14 @@ class SweepConfig:
         sampler: how points are proposed.
         early_stop: whether points of a search are given up early, and how.
         resources: what one slot is given.
-        engine: Ray actors, or one process beside the command's.
+        engine: `ray`: Ray actors, on all cores or a cluster; `inline`: one process on this machine, without Ray.
         tracking: where MLflow runs go.
         notify: who is told when the sweep ends.
-        study: a question with an axis and a section of the report of its own.
-        published: printed numbers for the report.
+        study: one question, asked along an axis such as labels per item, with a section of its own in the report.
+        published: values of a paper, which the report sets beside ours.
         protocol: given to every model that has such a parameter, unless its own params say otherwise.
-        heldout: answers that are held out.
-        pack: most trials in one batch.
+        heldout: which share of the answers is held out where `heldout_loglik` ranks.
+        pack: at most so many trials are fitted together, as one batch.
         report_every: epochs or EM steps from one score on dev data to the next while fits go on.
         checkpoint_minutes: from one checkpoint of a fit to the next, where its model has them; null for none.
         source: the file's path, for messages; empty where there is none.

@@ -250,10 +250,10 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
         "order": training.scale != "ordinal",
     }
     remedies = {
-        "features": "give the dataset a features file",
-        "text": "give the dataset a text for each item",
+        "features": "put features-NAME.npz into its folder, or name computed ones (`features: {text: tfidf}`)",
+        "text": "give each item a text, in the column `text` of items.csv",
         "annotators": "use the scenario `individual`, or annotations that name their annotators",
-        "gold": "give the dataset gold for its training items",
+        "gold": "give its training items gold, in the column `gold` of items.csv",
         "order": "where they have one, write `scale: ordinal` into its dataset.yaml",
     }
     subjects = {"annotators": "known annotators", "order": "classes in an order"}
@@ -261,11 +261,11 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
         if lacks[need]:
             subject = subjects.get(need, f"{need} of the training items")
             raise DataError(
-                f"model {info.name!r} needs {subject}, which dataset {dataset!r} does not have here; "
+                f"model {info.name!r} needs {subject}, which dataset {dataset!r} does not have; "
                 f"{remedies[need]}, or leave this model out"
             )
     if training.annotations.anonymous and "votes" not in info.supports:
-        raise DataError(f"model {info.name!r} cannot take anonymous votes, which dataset {dataset!r} has here")
+        raise DataError(f"model {info.name!r} cannot take anonymous votes, which are all that dataset {dataset!r} has")
     if training.scale == "multilabel" and "multilabel" not in info.supports:
         raise DataError(f"model {info.name!r} cannot take multi-label data, which dataset {dataset!r} has")
 

@@ -199,4 +199,4 @@ def _run(command: Sequence[str], content: bytes) -> str:
     except OSError as error:
         return error_words(error)
     said = " ".join(done.stderr.decode(errors="replace").split())
-    return "" if done.returncode == 0 else plain(shortened(f"it ended with {done.returncode} {said}".rstrip()))
+    return "" if done.returncode == 0 else plain(shortened(f"exit code {done.returncode}: {said}".removesuffix(": ")))

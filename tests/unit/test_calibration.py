@@ -91,14 +91,14 @@ def test_one_answer_an_item_leaves_nothing_to_choose_by():
     once = replace(data, annotations=data.annotations.take(data.annotations.annotator == 0))
     found = calibrate(fit_everything("majority-vote", {}, once, {}, n_seeds=1)).answered
     assert (found.by, found.rows) == ("nothing", 0)
-    assert "nothing to choose by" in found.words()
+    assert "nothing to choose on" in found.words()
 
 
 def test_label_says_how_it_calibrated(tmp_path, capsys):
     rows = "".join(f"p{item},w{who},{'yn'[(item + (who == 3)) % 2]}\n" for item in range(20) for who in range(4))
     folder = folder_of(tmp_path / "d", annotations="item,annotator,label\n" + rows)
     assert run_command_line(["label", str(folder), "--model", "one-coin", "--out", str(tmp_path / "o")]) == 0
-    assert "probabilities: temperature" in capsys.readouterr().out
+    assert "probabilities calibrated: temperature" in capsys.readouterr().out
     recipe = yaml.safe_load((tmp_path / "o" / "label.yaml").read_text())
     assert recipe["calibration"]["by"] == "held-out answers"
     assert recipe["calibration"]["temperature"] > 0
@@ -107,11 +107,11 @@ def test_label_says_how_it_calibrated(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("by", "rows", "words"),
     [
-        ("gold", 1, "chosen by 1 item with gold"),
-        ("gold", 1200, "chosen by 1,200 items with gold"),
-        ("held-out answers", 1, "chosen by 1 held-out answer"),
-        ("held-out answers", 20, "chosen by 20 held-out answers"),
-        ("nothing", 0, "there was nothing to choose by"),
+        ("gold", 1, "chosen on 1 item with gold"),
+        ("gold", 1200, "chosen on 1,200 items with gold"),
+        ("held-out answers", 1, "chosen on 1 held-out answer"),
+        ("held-out answers", 20, "chosen on 20 held-out answers"),
+        ("nothing", 0, "there was nothing to choose on"),
     ],
 )
 def test_what_it_was_chosen_by_is_said(by, rows, words) -> None:

@@ -3,9 +3,11 @@
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import crowdsweep as cs
 from crowdsweep.engine import address
 from crowdsweep.engine.address import check_answers, wanted_address
 from crowdsweep.engine.cluster import connect
@@ -83,3 +85,10 @@ def test_what_is_one(right: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS")
     assert wanted_address(None) == "local"
     assert address.ANSWERS_IN_S <= 10
+
+
+def test_an_address_is_refused_of_a_sweep_that_joins_no_cluster(tmp_path: Path) -> None:
+    sweep = {"name": "s", "datasets": ["anesthesia"], "models": ["majority-vote"], "engine": "inline"}
+    with pytest.raises(BadInput, match="the engine of this sweep is inline, which joins no cluster"):
+        cs.run(sweep, store=tmp_path / "s", address="10.0.0.5:6379")
+    assert not (tmp_path / "s").exists()

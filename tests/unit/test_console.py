@@ -104,6 +104,18 @@ def test_plain_lines_do_not_flood() -> None:
     assert sum("gone" in line for line in told) == 3, "one each five of twenty seconds"
 
 
+def test_what_is_flagged_alike_is_told_once() -> None:
+    events: list[Event] = [started()]
+    for n in range(14):  # two points of each of seven seeds
+        one = spec(n // 2, phase="search", groups=n % 2)
+        done = ok(one.key)
+        events += [TrialPlanned(spec=one), replace(done, result=replace(done.result, flags=("collapsed",)))]
+    told = lines(events, seconds_apart=0.0)
+    seeds = [found[1] for line in told if (found := re.match(r"flagged: .*, seed (\d+): collapsed", line))]
+    assert seeds == ["0", "1", "2", "3", "4"]
+    assert sum("more trials are flagged" in line for line in told) == 1
+
+
 def test_quiet_says_nothing() -> None:
     assert lines([*a_sweep(), SweepFinished(status=SweepStatus.DONE, time=0.0)], seconds_apart=10.0, quiet=True) == []
 

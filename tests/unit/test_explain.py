@@ -30,8 +30,8 @@ def test_every_key_is_explained() -> None:
 
 def test_a_key_is_told_with_what_it_takes_and_what_is_in_it() -> None:
     assert in_one_line("budget.points") == (
-        "budget.points, a key of sweep files: points of each search. It takes integer, at least 1, at most 1000000; "
-        "default 20."
+        "budget.points, a key of sweep files: how many points, settings of the searched hyper-parameters, each search "
+        "tries. It takes integer, at least 1, at most 1000000; default 20."
     )
     assert in_one_line("points") == in_one_line("budget.points")
     told = explain("seeds").splitlines()
@@ -57,9 +57,9 @@ def test_every_metric_is_explained(name: str) -> None:
 def test_a_metric_is_told_with_its_unit_and_its_names() -> None:
     told = in_one_line("test_accuracy")
     assert "share of items whose most probable class is right" in told
-    assert "Its numbers: shares, shown in percent, from 0 to 1, higher is better; of labels that are nominal or" in told
+    assert "Values: a share, shown in percent, at least 0, at most 1, higher is better." in told
     assert told.endswith("Of items, and so named with their split: train_accuracy, dev_accuracy, test_accuracy.")
-    assert "to 0, higher is better" in in_one_line("heldout_loglik")
+    assert "at most 0, higher is better" in in_one_line("heldout_loglik")
 
 
 @pytest.mark.parametrize("name", registered.model_names())

@@ -342,7 +342,7 @@ def little(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_person_fetches_a_dataset_and_calls_it_by_its_name(
     little: Path, capsys: pytest.CaptureFixture[str], server: FileServer
 ) -> None:
-    with pytest.raises(DataError, match=r"is not on the search path .*`crowdsweep fetch relevance-2` gets it"):
+    with pytest.raises(DataError, match=r"no folder of that name here .*`crowdsweep fetch relevance-2` gets it"):
         catalogue.load("relevance-2", {})
     assert run_command_line(["datasets"]) == 0
     assert "`crowdsweep fetch NAME` gets bluebirds, dog, labelme" in " ".join(capsys.readouterr().out.split())

@@ -153,7 +153,7 @@ def test_nobody_there_is_told_without_what_is_secret() -> None:
 
 def test_a_command_that_fails_says_why() -> None:
     fails = [sys.executable, "-c", "import sys; sys.exit('no network')"]
-    assert tell_others(Others(command=fails), {}) == [f"{sys.executable}: it ended with 1 no network"]
+    assert tell_others(Others(command=fails), {}) == [f"{sys.executable}: exit code 1: no network"]
     assert tell_others(Others(command=["/nowhere/at/all"]), {}) == ["/nowhere/at/all: No such file or directory"]
 
 

@@ -100,7 +100,7 @@ def test_latex_is_a_table_of_booktabs_in_which_names_are_text(pivot: Pivot) -> N
     latex = pivot_in_latex(pivot)
     heads, below, *rows = rows_of(latex)
     assert heads == ["model", "\\multicolumn{2}{c}{birds}", "\\multicolumn{1}{c}{cats}", "mean rank"]
-    assert below == ["", "ours", "printed", "", ""]
+    assert below == ["", "ours", "published", "", ""]
     assert "\\begin{tabular}{@{}lrrrr@{}}" in latex
     assert "\\cmidrule(lr){2-3}" in latex
     assert {len(row) for row in rows} == {5}
@@ -125,7 +125,7 @@ def test_latex_is_a_table_of_booktabs_in_which_names_are_text(pivot: Pivot) -> N
 def test_markdown_csv_and_json_have_the_same_numbers(pivot: Pivot, store: Path) -> None:
     markdown = pivot_in_markdown(pivot, "none")
     lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in markdown.splitlines()[:6]]
-    assert lines[0] == ["model", "birds", "birds, printed", "cats", "mean rank"]
+    assert lines[0] == ["model", "birds", "birds, published", "cats", "mean rank"]
     shown = {
         column.title: {
             model: show_number(cell.estimate.mean, "test_accuracy", cell.estimate)

@@ -88,6 +88,16 @@ def test_a_section_stands_on_one_page_and_links_follow_it(rooms: ModuleType, tmp
     assert site.pictures() == {"pictures/drawn.png": tmp_path / "room" / "drawn.png"}
 
 
+def test_a_readme_leads_to_pages_of_the_site(rooms: ModuleType, tmp_path: Path) -> None:
+    pages = {"all.md": "<!-- include GUIDE.md -->\n", "how-to/begin.md": "---\nhide: [toc]\n---\n\n# Begin\n"}
+    for name, text in pages.items():
+        (tmp_path / "docs/pages" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "docs/pages" / name).write_text(text)
+    (tmp_path / "GUIDE.md").write_text("# Guide\n\n[here](docs/pages/how-to/begin.md), `docs/pages/how-to/begin.md`\n")
+    found = rooms.Rooms(root=tmp_path, pages=pages).expanded("all.md")
+    assert "[here](how-to/begin.md), [Begin](how-to/begin.md)" in found
+
+
 def test_a_named_block_has_its_name_for_a_title(rooms: ModuleType, tmp_path: Path) -> None:
     site = rooms.Rooms(root=tmp_path, pages={"a.md": "```yaml a/b.yaml\nx: 1\n```\n\n```sh\nls\n```\n"})
     assert site.expanded("a.md") == '```yaml title="a/b.yaml"\nx: 1\n```\n\n```sh\nls\n```\n'

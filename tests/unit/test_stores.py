@@ -21,6 +21,7 @@ from crowdsweep.record.stores import Driver, asked_store, driver_of, stores_in
 from crowdsweep.sweep.stopping import ask_to_stop
 from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.units import when_words
+from crowdsweep.views.terminal.listing import listed
 
 NOW = "2026-01-02T12:00:00+00:00"
 
@@ -101,6 +102,16 @@ def test_the_sweeps_here_are_listed(here: Path, capsys: pytest.CaptureFixture[st
     assert rows[0] == ["name", "state", "models × datasets", "trials", "best", "when"]
     assert [row[:2] for row in rows[1:3]] == [["dead", "broken off"], ["a-sweep", "done"]]
     assert rows[2][3:] == ["3/4", "b, test accuracy 75.0 %", "1970-01-01"]
+
+
+def test_a_sweep_that_has_recorded_nothing_yet_begins(here: Path) -> None:
+    store = here / "new"
+    store.mkdir()
+    held = {"pid": os.getpid(), "host": socket.gethostname(), "since": NOW}
+    (store / "journal.lock").write_text(json.dumps(held))
+    with (store / "journal.jsonl").open("a"):
+        assert listed(store)["state"] == "begins"
+    assert listed(store)["state"].startswith("cannot be read")
 
 
 def test_times_are_told_as_long_ago() -> None:

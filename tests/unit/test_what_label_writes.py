@@ -145,7 +145,7 @@ def test_who_errs_together_is_named(tmp_path):
         right = sum(truth.get(item) == label for item, who, label in answers if who == "ann")
         assert table.loc["ann", "gold_right"] == right
         assert table.loc["ann", "gold_accuracy_low"] < right / 80 < table.loc["ann", "gold_accuracy_high"]
-        pairs = " ".join(note for note in fit.notes if "wrong together" in note)
+        pairs = " ".join(note for note in fit.notes if "wrong on the same items" in note)
         assert ("j1 and j2" in pairs, "ann and bob" in pairs) == (together, False)
         assert any("gold contradicts the accuracy" in note for note in fit.notes) == together
 
@@ -221,3 +221,14 @@ def test_overrides_take_numbers_of_numpy(tmp_path):
         cs.run(sweep, store=tmp_path / "s", overrides={"seeds.report": object()})
     with pytest.raises(BadInput, match="seeds"):  # read as the number that it is, and refused for its size
         cs.run(sweep, store=tmp_path / "s", overrides={"seeds.report": np.int64(-3)}, quiet=True)
+
+
+def test_labels_of_a_fit_that_collapsed_are_warned_of():
+    said = {"ann": "ngngn", "bob": "nggg ", "cleo": "ggnnn"}
+    rows = [(f"p{n}", who, label) for who, labels in said.items() for n, label in enumerate(labels) if label != " "]
+    item, annotator, label = zip(*rows, strict=True)
+    answers = {"item": item, "annotator": annotator, "label": label}
+    for model, warned in (("hierarchical-dawid-skene", True), ("majority-vote", False)):
+        fit = cs.fit(model, answers)
+        assert (len(set(fit.labels["label"].to_pylist())) == 1) == warned
+        assert any(f"do not use these labels: {model} collapsed" in note for note in fit.notes) == warned

@@ -1,4 +1,4 @@
-"""Tables with a row an answer: any CSV by mapping (`csv`), and crowd-kit's, whose columns are known (`crowd-kit`).
+"""Tables with a row per answer: any CSV by mapping (`csv`), and crowd-kit's, whose columns are known (`crowd-kit`).
 
 picture,user,answer,expert        data import csv FILE --item picture --annotator user --label answer --gold expert
 p1,ann,cat,cat

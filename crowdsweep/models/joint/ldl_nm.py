@@ -86,7 +86,7 @@ class LdlNm:
         learning_rate: step size of the optimiser, Adam.
         batch_size: annotations per step.
         standardise: whether features are standardised by the training items.
-        steps: the fewest steps in all: where all epochs have fewer, each goes through the annotations several times.
+        steps: the least number of gradient steps; where all epochs have fewer, each repeats the annotations.
         epochs: the most passes over the annotations.
         patience: stop after so many epochs without a better loss on the validation labels; null trains all epochs.
         aggregation: how the annotators' answers are averaged.

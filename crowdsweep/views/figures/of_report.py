@@ -178,7 +178,7 @@ def _means(block: DatasetComparison, comparison: Comparison, named: _Named) -> R
         )
         for score in [*block.ranked, *block.gold]
     ]
-    marks = ("; hollow: saw gold" if block.gold else "") + ("; upright mark: as printed" if printed else "")
+    marks = ("; hollow: saw gold" if block.gold else "") + ("; upright mark: as published" if printed else "")
     return named(
         f"means {block.title}",
         title=f"{readable(block.metric)} on {block.title}",

@@ -45,7 +45,7 @@ def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
     predicted = any(show_probability(score.metrics[block.metric], block.metric) for score in block.ranked)
     columns = ["model", "rank", readable(block.metric) if block.metric else "score"]
     columns += ["on a held-out answer"] if predicted else []
-    columns += ["behind the best", "as good?", *(["printed"] if printed else []), "time per trial", "settings"]
+    columns += ["behind the best", "as good?", *(["published"] if printed else []), "time per trial", "settings"]
     rows = [
         PageRow(
             cells=[
@@ -154,7 +154,7 @@ def printed_table(comparison: Comparison) -> PageTable:
             interval = _printed_interval(ours, value.metric)
             cells += [show_printed(ours.mean, value.metric), interval, _signed(entry.difference, value.metric), inside]
         rows.append(PageRow(cells=cells))
-    columns = ["model", "dataset", "metric", "printed", "ours", "95 % interval", "difference", "in our interval?"]
+    columns = ["model", "dataset", "metric", "published", "ours", "95 % interval", "difference", "in our interval?"]
     return PageTable(columns=columns, rows=rows, words=frozenset({0, 1, 2}))
 
 

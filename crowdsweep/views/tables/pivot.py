@@ -66,7 +66,7 @@ def legend(pivot: Pivot, plus_minus: PlusMinus, *, best: str, as_good: str) -> l
     if pivot.mean_ranks:
         told.append("Mean rank: over the datasets on which all of these models are ranked.")
     if any(column.has_printed for column in pivot.columns):
-        told.append(f"Printed: as in {pivot.paper or 'the paper'}.")
+        told.append(f"Published: as in {pivot.paper or 'the paper'}.")
     if pivot.gold:
         told.append("Models that saw gold are not ranked.")
     return [*told, *(f"{UNSOUND} {where}: {why}." for where, why in pivot.unsound.items())]
@@ -137,7 +137,7 @@ def _latex_heads(pivot: Pivot) -> list[str]:
         title, metric = as_latex(column.title), "" if pivot.metric else as_latex(readable(column.metric))
         if column.has_printed:
             titles.append(f"\\multicolumn{{2}}{{c}}{{{title}}}")
-            below += [metric or "ours", "printed"]
+            below += [metric or "ours", "published"]
             rules += f"\\cmidrule(lr){{{place}-{place + 1}}}"
             place += 2
         else:
@@ -182,7 +182,7 @@ def _with_printed(pivot: Pivot, heads: Sequence[str]) -> list[str]:
     return [
         name
         for head, column in zip(heads, pivot.columns, strict=True)
-        for name in ([head, f"{head}, printed"] if column.has_printed else [head])
+        for name in ([head, f"{head}, published"] if column.has_printed else [head])
     ]
 
 

@@ -10,8 +10,8 @@ from crowdsweep.metrics.wording import readable
 from crowdsweep.units import show_p
 from crowdsweep.views.tables.texts import to_latex, to_markdown
 
-_COLUMNS = ("dataset", "rank", "model", "metric", "mean", "95 % interval", "n", "p (Holm)", "printed", "seconds")
-_NUMBERS = ("rank", "mean", "n", "p (Holm)", "printed", "seconds")
+_COLUMNS = ("dataset", "rank", "model", "metric", "mean", "95 % interval", "n", "p (Holm)", "published", "seconds")
+_NUMBERS = ("rank", "mean", "n", "p (Holm)", "published", "seconds")
 
 
 def comparison_in_markdown(found: AnalysedSweep) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from crowdsweep.analysis.standing import state_words
 from crowdsweep.analysis.underway.progress import Progress
-from crowdsweep.errors import JournalError, error_words
+from crowdsweep.errors import JournalDamaged, JournalError, error_words
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.state import JournalState
@@ -37,11 +37,9 @@ def listed(store: Store) -> dict[str, Any]:
     try:
         state = read_journal(store)
     except JournalError as error:
-        return {**found, "state": f"cannot be read: {error_words(error)}", "models": None, "datasets": None} | {
-            "done": None,
-            "total": None,
-            "best": "",
-        }
+        begins = not isinstance(error, JournalDamaged) and driver_of(store) is not None
+        words = "begins" if begins else f"cannot be read: {error_words(error)}"
+        return {**found, "state": words, "models": None, "datasets": None, "done": None, "total": None, "best": ""}
     progress = Progress()
     progress.begin(state)
     return {

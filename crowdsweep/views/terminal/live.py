@@ -87,7 +87,7 @@ class ConsoleMirror:
         self._told_why = ""
         self._told_best: dict[str, str] = {}  # dataset → the model that was last said to be best
         self._failure_lines = 0
-        self._flag_lines = 0
+        self._told_flags: set[str] = set()
         self._off = quiet
         self._live: Live | None = None
 
@@ -172,10 +172,13 @@ class ConsoleMirror:
             self._line("more trials fail; `crowdsweep status` lists them all")
 
     def _tell_flags(self) -> None:
-        self._flag_lines += 1
-        if self._flag_lines <= _LINES_OF_FLAGS:
-            self._line(f"flagged: {self._progress.flagged[-1]}")
-        elif self._flag_lines == _LINES_OF_FLAGS + 1:
+        flagged = self._progress.flagged[-1]
+        if flagged in self._told_flags or len(self._told_flags) > _LINES_OF_FLAGS:
+            return
+        self._told_flags.add(flagged)  # points of one search may be flagged alike
+        if len(self._told_flags) <= _LINES_OF_FLAGS:
+            self._line(f"flagged: {flagged}")
+        else:
             self._line("more trials are flagged; `crowdsweep results` has a column of flags")
 
     def _closing_words(self) -> str:

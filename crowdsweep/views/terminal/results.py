@@ -14,13 +14,14 @@ from crowdsweep.views.terminal.grid import Column, Grid, render
 
 NO_SCORE = "–"
 _FINDINGS = 12  # of a study, that a terminal shows
+_PUBLISHED = "published"  # shown where a paper has values
 _COLUMNS = (
     Column(title="rank", right=True),
     Column(title="model"),
     Column(title="score", right=True),
     Column(title="95 % interval", right=True, drop=1),
     Column(title="beside the best", drop=2),
-    Column(title="printed", right=True, drop=3),
+    Column(title=_PUBLISHED, right=True, drop=3),
     Column(title="time per trial", right=True, drop=4),
     Column(title="seeds", right=True, drop=5),
 )
@@ -71,7 +72,10 @@ def result_grid(comparison: Comparison) -> Grid:
         heading = f"{place} · {words(block.metric)}" if block.metric else place
         printed = comparison.printed(block)
         groups[heading] = [_row(block, score, printed.get(score.model)) for score in block.scores]
-    return Grid(columns=_COLUMNS, groups=groups, group="dataset")
+    published = any(comparison.printed(block) for block in comparison.datasets)
+    shown = [n for n, column in enumerate(_COLUMNS) if published or column.title != _PUBLISHED]
+    cells = {heading: [[row[n] for n in shown] for row in rows] for heading, rows in groups.items()}
+    return Grid(columns=tuple(_COLUMNS[n] for n in shown), groups=cells, group="dataset")
 
 
 def _row(block: DatasetComparison, score: Score, printed: float | None) -> list[str]:
