@@ -103,9 +103,9 @@ def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> li
 
 
 def objectives_words(search: SearchShown) -> str:
-    """Returns `dev accuracy, % (maximize)`, and so on for every objective of a search."""
+    """Returns `dev accuracy, % (maximize)`; of several objectives all of them, with semicolons between."""
     further = [f"{readable(name)} ({goal_of(name)})" for name in search.further]
-    return listed([f"{readable(search.metric)} ({search.goal})", *further])
+    return "; ".join([f"{readable(search.metric)} ({search.goal})", *further])
 
 
 def flattery(searched: float | None, fresh: Estimate | None, metric: str) -> str:

@@ -287,13 +287,6 @@ def _clusters(one: ClusterMap, title: str) -> dict[str, Any]:
 
 def _search(found: AnalysedSweep, search: SearchShown, named: _Named) -> Iterator[ReportFigure]:
     points, where = search.scored, f"{search.model} {search.dataset}"
-    if points.numbers:
-        yield named(
-            f"search {where}",
-            title=f"history of the search of {search.model} on {search.dataset}",
-            caption="Every point in the order of the search, and the best so far.",
-            draw=partial(search_curve, search.values, search.goal, search.metric, search.points),
-        )
     if (several := found.trade_offs.get(search.key)) is not None:
         both = " against ".join(map(words, several.objectives[:2]))
         title = f"Pareto front of the search of {search.model} on {search.dataset}"
@@ -306,6 +299,13 @@ def _search(found: AnalysedSweep, search: SearchShown, named: _Named) -> Iterato
                 "95 % intervals over the search seeds."
             ),
             draw=partial(trade_off, several),
+        )
+    if points.numbers:
+        yield named(
+            f"search {where}",
+            title=f"history of the search of {search.model} on {search.dataset}",
+            caption="Every point in the order of the search, and the best so far.",
+            draw=partial(search_curve, search.values, search.goal, search.metric, search.points),
         )
     if (ended := found.stopped_early.get(search.key)) is not None:
         yield named(

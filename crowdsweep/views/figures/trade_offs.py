@@ -42,7 +42,7 @@ def trade_off(found: TradeOffs) -> Figure:
             linewidth=0.9,
             alpha=0.6,
         )
-        for points, label, face, alpha in ((rest, "dominated", "none", _PALE), (front, "on the front", ACCENT, 1.0)):
+        for points, label, face, alpha in ((rest, "other points", "none", _PALE), (front, "on the front", ACCENT, 1.0)):
             for point in points:
                 second, first = point.values[1], point.values[0]
                 x, y = across(second.mean), up(first.mean)
