@@ -92,7 +92,7 @@ def _of_search(
     state: JournalState, search: SearchShown, fits: Mapping[tuple[str, str], Sequence[tuple[float, TrialResult]]]
 ) -> TradeOffs:
     names, told = (search.metric, *search.further), state.further[search.key]
-    goals = [goal for name in names if (goal := goal_of(name))]
+    goals: list[Goal] = [goal for name in names if (goal := goal_of(name))]
     values = {
         number: (value, *told[number])
         for number, value in search.values.items()

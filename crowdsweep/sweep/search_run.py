@@ -40,7 +40,7 @@ from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSe
 from crowdsweep.record.objectives import objective_of
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec, canonical_json
-from crowdsweep.search.contract import PointSearcher, Proposal, Sampler
+from crowdsweep.search.contract import Goal, PointSearcher, Proposal, Sampler
 from crowdsweep.search.racing import should_prune
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.cells import Search
@@ -69,7 +69,7 @@ def searcher_of(search: Search, sampler: Sampler) -> PointSearcher:
     """
     told = [(one.point, (one.value, *one.further)) for one in search.told]
     chosen = replace(sampler, kind=search.chosen.kind)
-    further = [goal for name in search.metric.further if (goal := goal_of(name))]
+    further: list[Goal] = [goal for name in search.metric.further if (goal := goal_of(name))]
     return make_searcher(search.space, chosen, search.metric.goal, search.limit, told, further)
 
 

@@ -100,6 +100,15 @@ def test_what_is_left_to_choose_follows_space_and_budget() -> None:
     )
 
 
+def test_of_several_objectives_many_points_are_for_a_genetic_algorithm() -> None:
+    found = [
+        chosen_for(space, Sampler(), limit, several=True).kind
+        for space, limit in [(SMALL, 9), (NUMERIC, 60), (NUMERIC, 61), (MIXED, 99), (MIXED, 100), (NUMERIC, 100)]
+    ]
+    assert found == ["grid", "gp", "tpe", "tpe", "nsga2", "nsga2"]
+    assert chosen_for(NUMERIC, Sampler(kind="random"), 100, several=True).kind == "random"
+
+
 def test_a_grid_without_end_is_refused() -> None:
     with pytest.raises(SpaceError, match="cannot list every point"):
         make_searcher(NUMERIC, Sampler(kind="grid"), "maximize", limit=9).ask()
