@@ -31,9 +31,10 @@ classes while it predicts the crowd's favourite answer. The searcher is told its
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log
 from statistics import fmean
 
-from crowdsweep.metrics.known import by_held_out
+from crowdsweep.metrics.known import COSTS, by_held_out
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.bar import Bar
 from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSelected
@@ -48,6 +49,7 @@ from crowdsweep.sweep.early_stop import bars_of
 from crowdsweep.sweep.plan import Plan
 
 Results = Mapping[str, TrialResult]
+_LEAST_COST = 1e-6  # a clock may say that nothing took any time
 
 
 @dataclass(kw_only=True)
@@ -67,10 +69,17 @@ def searcher_of(search: Search, sampler: Sampler) -> PointSearcher:
         search: what is searched.
         sampler: of the sweep.
     """
-    told = [(one.point, (one.value, *one.further)) for one in search.told]
+    told = [(one.point, (one.value, *_as_told(search, one.further))) for one in search.told]
     chosen = replace(sampler, kind=search.chosen.kind)
     further: list[Goal] = [goal for name in search.metric.further if (goal := goal_of(name))]
     return make_searcher(search.space, chosen, search.metric.goal, search.limit, told, further)
+
+
+def _as_told(search: Search, further: Sequence[float]) -> list[float]:
+    """Returns values of the further objectives as a sampler is told them: costs as logarithms, since twice as long is
+    twice as long anywhere, and samplers judge by differences."""
+    named = zip(search.metric.further, further, strict=True)
+    return [log(max(value, _LEAST_COST)) if name in COSTS else value for name, value in named]
 
 
 class SearchRun:
@@ -195,7 +204,7 @@ class SearchRun:
             value = self._stopped.get(number, fmean(scores.values()) if scores else None)
             further = self._further(number, results) if scores else ()
         self._values[number] = value
-        self._searcher.tell(number, value, further)
+        self._searcher.tell(number, value, () if value is None else _as_told(self.search, further))
         if recorded != (value, further):
             step.events.append(PointScored(search=self.search.key, number=number, value=value, further=further))
 

@@ -78,7 +78,7 @@ def searched(space: Space, sampler: Sampler, limit: int, fits: Fits) -> tuple[li
         asked_s += process_time() - began
         told = waiting.pop(0)
         values.append(fits(told.point))
-        searcher.tell(told.number, values[-1][0], values[-1][1:])
+        searcher.tell(told.number, values[-1][0], [float(np.log(values[-1][1]))])  # as a sweep tells costs
     return values, asked_s
 
 

@@ -1,5 +1,6 @@
 """Searches of several objectives: the sweep file, the driver that goes on, the record, what is shown of them."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
-from crowdsweep.testing.fakes import FakeExecutor, Killed, MemoryJournal
+from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, Killed, MemoryJournal
 from crowdsweep.views.figures.of_report import figures_of
 from crowdsweep.views.page.page import render_page
 from crowdsweep.views.terminal.plan import describe_plan
@@ -169,6 +170,20 @@ def test_a_point_is_told_the_means_of_what_its_rows_say() -> None:
         assert further[1] == pytest.approx(sum(row.metrics["train_kl"] for row in rows) / 3)
     values = state.values[search.key]
     assert state.selected[search.key][0] == max(values, key=lambda number: values[number] or -9.0)
+
+
+def test_samplers_are_told_logarithms_of_costs_and_the_record_keeps_the_costs() -> None:
+    class Heard(HistorySearcher):
+        def tell(self, number: int, value: float | None, further: Sequence[float] = ()) -> None:
+            heard[number] = tuple(further)
+            super().tell(number, value, further)
+
+    plan, journal = several(), MemoryJournal()
+    heard: dict[int, tuple[float, ...]] = {}
+    drive(plan, journal, score, kind=Timed, make_searcher=lambda search: Heard(limit=search.limit))
+    further = journal.state.further[plan.searches[0].key]
+    assert heard == {number: (math.log(seconds), kl) for number, (seconds, kl) in further.items()}
+    assert all(1.0 <= seconds <= 2.02 for seconds, _ in further.values())
 
 
 @pytest.mark.parametrize("kind", ["nsga2", "tpe"])
