@@ -6,6 +6,7 @@ The numbers of the front are the best of many, and flatter it, as those that cho
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,9 @@ def _of_search(
         for number, value in search.values.items()
         if value is not None and len(told.get(number, ())) == len(search.further) == len(goals) - 1
     }
+    values = {number: own for number, own in values.items() if all(map(isfinite, own))}
+    if not values:  # or those of another version, with an objective that is not known here
+        return TradeOffs(search=search, objectives=names, goals=goals, points=())
     numbers = sorted(values, key=lambda number: -values[number][0] if goals[0] == "maximize" else values[number][0])
     array = np.array([values[number] for number in numbers]).reshape(len(numbers), len(names))
     front, plane = on_front(array, goals), on_front(array[:, :2], goals[:2])

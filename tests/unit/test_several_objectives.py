@@ -321,3 +321,17 @@ def test_of_one_objective_there_is_no_front(tmp_path: Path) -> None:
     assert "Pareto front of the search" not in render_page(found) + shown_results(found, None)
     with pytest.raises(BadInput, match="sweep 'tiny' has no Pareto front"):
         front_table(found.state, found.trade_offs.values())
+
+
+def test_rows_that_no_search_wrote_are_left_out(tmp_path: Path) -> None:
+    journal = ran(several())
+    scored = [place for place, event in enumerate(journal.events) if isinstance(event, PointScored)]
+    forged: list[tuple[float, ...]] = [(), (1.0,), (float("nan"), 0.5), (1.0, 0.5, 0.5)]
+    for place, further in zip(scored, forged, strict=False):
+        event = journal.events[place]
+        assert isinstance(event, PointScored)
+        journal.events[place] = replace(event, further=further)
+    found = analysed(kept(MemoryJournal(journal.events), tmp_path / "forged"))
+    (one,) = found.trade_offs.values()
+    assert len(one.points) == 12
+    assert "Pareto front" in render_page(found)
