@@ -15,12 +15,6 @@ GP_POINTS = 200
 GP_DIMENSIONS = 6
 """Most numbers that it is trusted to learn by so few points."""
 
-GP_POINTS_SEVERAL = 60
-"""The same of several objectives, where a proposal costs several times as much."""
-
-NSGA_POINTS = 100
-"""Fewest points of a genetic algorithm, whose first generations learn nothing."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
@@ -45,8 +39,8 @@ def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = Fa
 
     A space with no more points than `limit` is listed whole, whatever the sampler: nothing could do better. Left to
     choose, a Gaussian process searches small spaces of numbers, and the tree-structured Parzen estimator all others
-    (measured by `tests/benchmarks/samplers.py`); of several objectives a genetic algorithm those of many points
-    (`tests/benchmarks/trade_offs.py`).
+    (measured by `tests/benchmarks/samplers.py`), and those of several objectives: there a Gaussian process takes most
+    of a second of each point, and found less in a real search (`tests/benchmarks/trade_offs.py`).
 
     Args:
         space: what is searched.
@@ -58,15 +52,14 @@ def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = Fa
         return Chosen(kind="grid", why=f"the budget covers all {space.size} points of the space")
     if sampler.kind != "auto":
         return Chosen(kind=sampler.kind, why="")
-    if several and limit >= NSGA_POINTS:
-        return Chosen(kind="nsga2", why=f"several objectives, and a budget of {NSGA_POINTS} points or more")
-    most = GP_POINTS_SEVERAL if several else GP_POINTS
+    if several:
+        return Chosen(kind="tpe", why="several objectives")
     if any(isinstance(dimension, Choice) for dimension in space.dimensions.values()):
         return Chosen(kind="tpe", why="some hyper-parameters are from lists")
     if len(space.dimensions) > GP_DIMENSIONS:
         return Chosen(kind="tpe", why=f"the space has more than {GP_DIMENSIONS} hyper-parameters")
-    if limit > most:
-        return Chosen(kind="tpe", why=f"the budget is more than {most} points")
+    if limit > GP_POINTS:
+        return Chosen(kind="tpe", why=f"the budget is more than {GP_POINTS} points")
     return Chosen(kind="gp", why="a small space of numbers alone")
 
 
