@@ -13,7 +13,7 @@ import click
 import yaml
 
 from crowdsweep.cli.commands import commands
-from crowdsweep.metrics.known import METRICS, ItemMetric, MetricInfo
+from crowdsweep.metrics.known import METRICS, CostMetric, ItemMetric, MetricInfo
 from crowdsweep.registry import discovery
 from crowdsweep.sweep.explain import Key, keys
 from crowdsweep.sweepfile.look_up import describe_model
@@ -147,7 +147,10 @@ def _metrics() -> str:
     parts: list[str] = []
     groups = {
         "Of items": [info for info in METRICS.values() if isinstance(info, ItemMetric)],
-        "Of answers and annotators": [info for info in METRICS.values() if not isinstance(info, ItemMetric)],
+        "Of answers and annotators": [
+            info for info in METRICS.values() if not isinstance(info, ItemMetric | CostMetric)
+        ],
+        "What a trial costs": [info for info in METRICS.values() if isinstance(info, CostMetric)],
     }
     for title, infos in groups.items():
         rows = [[*_metric(info)] for info in infos]

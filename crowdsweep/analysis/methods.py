@@ -20,10 +20,11 @@ from crowdsweep.record.state import JournalState
 _SAMPLERS = {
     "tpe": "the tree-structured Parzen estimator",
     "gp": "Bayesian optimisation with a Gaussian process",
+    "nsga2": "the genetic algorithm NSGA-II",
     "random": "random search",
     "grid": "grid search",
 }
-_BY_OPTUNA = ("tpe", "gp")
+_BY_OPTUNA = ("tpe", "gp", "nsga2")
 _LIBRARIES = ("python", "numpy", "scipy", "scikit-learn", "torch", "optuna")
 
 
@@ -136,6 +137,11 @@ def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[
     for told, places in _grouped((_chosen_by(s, rows.get(s.place), state), s.dataset) for s in searches).items():
         where = f"On {_all(places)} each" if len({s.dataset for s in searches}) > len(places) else "Each"
         yield f"{where} point was fitted with {_counted(seeds.get('search', 0), 'seed')} and scored by {told}."
+    for others, places in _grouped((_beside(search), search.dataset) for search in searches if search.further).items():
+        yield (
+            f"The searches on {_all(places)} looked for the Pareto front of that score and {others}; of its points, "
+            f"the one that was best by that score was taken."
+        )
     again = "best point was" if (best := seeds.get("rescored", 1)) == 1 else f"{best} best points were"
     yield f"Of each search the {again} fitted again, with the seeds of the report, which no search had seen."
     stop = state.config.get("early_stop", {})
@@ -158,6 +164,10 @@ def _search_words(searches: Sequence[SearchShown], *, kind: str, seed: int) -> s
     if not kind:
         how = f"by trying every point of their space ({points} points)"
     return f"The hyper-parameters of {_all(models)} were chosen {how}, on each dataset anew."
+
+
+def _beside(search: SearchShown) -> str:
+    return _all([words(name) for name in search.further])
 
 
 def _of_answers(metric: str) -> str:

@@ -4,11 +4,12 @@ from collections.abc import Collection, Sequence
 from math import isinf
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score, describe_dataset
+from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.rank_tests import FriedmanTest
 from crowdsweep.metrics.shown import show_interval, show_number
-from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.metrics.wording import goal_of, is_share, readable, words
 from crowdsweep.record.plan_record import CellRecord, RefusedRecord
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.units import listed, show_p
@@ -99,6 +100,12 @@ def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> li
     whose, them = ("its point was", "it") if len(flattered) == 1 else ("their points were", "them")
     sentence = f"{whose} chosen by the gold that also ranks {them}, so the score is flattered."
     return [f"{', '.join(flattered)}: {sentence}"]
+
+
+def objectives_words(search: SearchShown) -> str:
+    """Returns `dev accuracy, % (maximize)`; of several objectives all of them, with semicolons between."""
+    further = [f"{readable(name)} ({goal_of(name)})" for name in search.further]
+    return "; ".join([f"{readable(search.metric)} ({search.goal})", *further])
 
 
 def flattery(searched: float | None, fresh: Estimate | None, metric: str) -> str:

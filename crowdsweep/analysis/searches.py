@@ -56,6 +56,7 @@ class SearchShown:
         listed: whether all points of its space were to be tried, so that no sampler had a choice.
         sampler: which proposed the points; empty in a record that does not say.
         told: name of an earlier sweep → how many of its points the sampler was told first; none is among `points`.
+        further: objectives beside the metric (`trade_offs`).
     """
 
     model: str
@@ -75,6 +76,7 @@ class SearchShown:
     listed: bool = False
     sampler: str = ""
     told: Mapping[str, int] = field(default_factory=dict[str, int])
+    further: Sequence[str] = ()
 
     @property
     def dataset(self) -> str:
@@ -126,6 +128,7 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
             place=place,
             metric=search.metric,
             goal=search.goal,
+            further=search.further,
             points=points,
             values=values,
             selected=selected,

@@ -34,6 +34,7 @@ from crowdsweep.analysis.standing import (
     left_out_words,
 )
 from crowdsweep.analysis.study import gold_models, study_report, template_of
+from crowdsweep.analysis.trade_offs import TradeOffs, trade_offs
 from crowdsweep.analysis.trial_table import comparison_rows, results_table
 from crowdsweep.analysis.winners import Winners, winners_of
 from crowdsweep.errors import UnknownName
@@ -150,6 +151,11 @@ class AnalysedSweep:
     def stopped_early(self) -> Mapping[str, StoppedFits]:
         """The fits of each search that stopped some of them early, by its key."""
         return stopped_fits(self.state, self.trials)
+
+    @cached_property
+    def trade_offs(self) -> Mapping[str, TradeOffs]:
+        """The points of each search of several objectives, by its key."""
+        return trade_offs(self.state, self.searches, self.trials)
 
     @cached_property
     def guidance(self) -> Sequence[Guidance]:

@@ -97,8 +97,9 @@ def _names(sweeps: Sequence[AnalysedSweep]) -> list[str]:
 
 def _wanted(sweeps: Sequence[AnalysedSweep]) -> Metric | None:
     """Returns the metric that the sweep files name, where all name one."""
-    first, *others = [sweep.state.config.get("metric") for sweep in sweeps]
-    return Metric(name=first["name"], goal=first["goal"]) if first and all(one == first for one in others) else None
+    named = [sweep.state.config.get("metric") for sweep in sweeps]
+    first, *others = [Metric(name=one["name"], goal=one["goal"]) if one else None for one in named]
+    return first if all(one == first for one in others) else None
 
 
 def _places(sweeps: Sequence[AnalysedSweep], names: Sequence[str]) -> dict[tuple[int, Place], Place]:

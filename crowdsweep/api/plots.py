@@ -51,6 +51,10 @@ class Plots:
         """Draws every point of a search in its order, and the best so far."""
         return self._drawn("search", words)
 
+    def front(self, *words: str) -> Figure:
+        """Draws the points of a search by its first two objectives, with the Pareto front."""
+        return self._drawn("front", words)
+
     def importances(self, *words: str) -> Figure:
         """Draws which hyper-parameters mattered in a search."""
         return self._drawn("importances", words)

@@ -19,6 +19,7 @@ from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.analysis.study_table import study_table
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.together import pivot_of_all
+from crowdsweep.analysis.trade_offs import front_table
 from crowdsweep.analysis.trial_table import TablePhase, results_table
 from crowdsweep.api.fits import Fit, check_seeds, to_keep
 from crowdsweep.api.loading import without_numpy
@@ -111,6 +112,18 @@ class Results:
         """
         with one_thread():
             return render_pivot(self._pivot(metric, beside), form, plus_minus)
+
+    @property
+    def front(self) -> pa.Table:
+        """The Pareto front of every search of several objectives, a row for each point: model, dataset, number and
+        settings of the point, and of each objective the mean over the search seeds.
+
+        Raises:
+            BadInput: no search of the sweep has several objectives, or none has scored a point.
+        """
+        with one_thread():
+            found = analysed(self.store)
+            return front_table(found.state, found.trade_offs.values())
 
     @property
     def plot(self) -> Plots:

@@ -186,10 +186,10 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option(
     "--layout",
-    type=click.Choice(["trials", "pivot"]),
+    type=click.Choice(["trials", "pivot", "front"]),
     default="trials",
     show_default=True,
-    help="A row per trial, or models × datasets as papers print them.",
+    help="A row per trial, models × datasets as papers print them, or the Pareto front of searches.",
 )
 @click.option(
     "--metric", metavar="NAME", help="What ranks in the pivot, such as test_macro_f1; else what the report says."
@@ -210,10 +210,14 @@ def results(
     metric: str | None,
     plus_minus: "PlusMinus",
 ) -> None:
-    """Print one row per trial: what it was, how it ended, what it cost and every metric; or models × datasets.
+    """Print one row per trial: what it was, how it ended, what it cost and every metric; or models × datasets; or the
+    Pareto front of searches of several objectives.
 
     Of several sweeps the rows of all, or the models of all on the data that they share.
     """
+    if layout == "front":
+        _print_front(stores, form, asked=phase != "report" or all_trials or metric is not None)
+        return
     if layout == "pivot":
         if phase != "report" or all_trials:
             raise BadInput("--layout pivot: shows what the report counts; leave --phase and --all-trials out")
@@ -231,6 +235,20 @@ def results(
 
 def _named_stores(given: tuple[Store, ...]) -> list[Store]:
     return [asked_store(store) for store in given] if given else [named_store(None)]
+
+
+def _print_front(stores: tuple[Store, ...], form: "TableFormat | None", *, asked: bool) -> None:
+    if asked:
+        raise BadInput("--layout front: shows points of searches; leave --phase, --all-trials and --metric out")
+    import pyarrow as pa
+
+    from crowdsweep.analysis.sweep import analysed
+    from crowdsweep.analysis.trade_offs import front_table
+    from crowdsweep.views.tables.texts import render_table
+
+    sweeps = [analysed(store) for store in _named_stores(stores)]
+    tables = [front_table(found.state, found.trade_offs.values()) for found in sweeps]
+    click.echo(render_table(pa.concat_tables(tables, promote_options="default"), form or "csv").rstrip("\n"))
 
 
 def _print_pivot(

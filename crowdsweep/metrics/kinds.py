@@ -183,3 +183,11 @@ class CountMetric(MetricInfo):
 
     goal: None = None
     score: Callable[[Annotations], int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostMetric(MetricInfo):
+    """What a trial took, as its row of the record says it (`record.objectives`): an objective of searches beside a
+    metric, and never what ranks."""
+
+    goal: Goal = "minimize"

@@ -22,6 +22,7 @@ from crowdsweep.metrics.calibration import ece, ece_of_each
 from crowdsweep.metrics.heldout import heldout_choices_loglik, heldout_loglik
 from crowdsweep.metrics.kinds import (
     AnswerMetric,
+    CostMetric,
     CountMetric,
     CrowdMetric,
     HeldoutAnswers,
@@ -326,9 +327,26 @@ COUNT_METRICS = (
         score=lambda rows: rows.n_active_annotators,
     ),
 )
+SECONDS, MEMORY = "seconds", "memory"
+COST_METRICS = (
+    CostMetric(
+        name=SECONDS,
+        words="time per trial",
+        unit="s",
+        about="a trial's share of the seconds of its batch; beside a metric, an objective of searches",
+    ),
+    CostMetric(
+        name=MEMORY,
+        words="memory",
+        unit="MiB",
+        about="the highest of the process while the batch ran, libraries included; beside a metric, an objective of "
+        "searches",
+    ),
+)
 
 METRICS: Mapping[str, MetricInfo] = {
-    metric.name: metric for metric in (*ITEM_METRICS, *HELDOUT_METRICS, *ANSWER_METRICS, *CROWD_METRICS, *COUNT_METRICS)
+    metric.name: metric
+    for metric in (*ITEM_METRICS, *HELDOUT_METRICS, *ANSWER_METRICS, *CROWD_METRICS, *COUNT_METRICS, *COST_METRICS)
 }
 NAMES_WITH_A_GOAL = (
     *(f"{split}_{metric.name}" for split in SPLITS for metric in ITEM_METRICS if metric.goal is not None),
@@ -336,6 +354,8 @@ NAMES_WITH_A_GOAL = (
     *(f"{place}_{metric.name}" for place in ANSWER_PLACES for metric in ANSWER_METRICS),
 )
 """Full names of what models can be ranked and searched by."""
+COSTS = tuple(metric.name for metric in COST_METRICS)
+"""What a search can minimise beside a metric."""
 
 
 def metric_kind(metric: str) -> str:
@@ -367,9 +387,14 @@ def info_of(metric: str) -> MetricInfo | None:
     return METRICS.get(metric_kind(metric))
 
 
-def check_metric_name(name: str, where: str = "") -> None:
+def check_metric_name(name: str, where: str = "", *, beside: bool = False) -> None:
     """Checks the full name of a metric that is to be optimised; `dev_kl.snap` is `dev_kl` of one of a model's test-time
     uses, which only the model knows.
+
+    Args:
+        name: the name.
+        where: it stands.
+        beside: whether it stands beside another metric, so that it may be a cost.
 
     Raises:
         UnknownName: there is no such metric.
@@ -377,8 +402,13 @@ def check_metric_name(name: str, where: str = "") -> None:
     """
     plain, dot, use = name.partition(".")
     info = info_of(name)
+    if name in COSTS:
+        if beside:
+            return
+        said = f"{name!r} alone finds the fastest or smallest fit, however bad; write a metric before it"
+        raise BadInput(f"{where + ': ' if where else ''}{said}: [dev_{ACCURACY}, {name}]")
     if info is not None and info.goal is None:
         said = f"metric {name!r} ({info.words}) describes a result and says not how good it is"
         raise BadInput(f"{where + ': ' if where else ''}{said}; take another, such as dev_{ACCURACY}")
     if plain not in NAMES_WITH_A_GOAL or (dot and not use) or (use and not isinstance(info, ItemMetric)):
-        raise UnknownName("metric", name, NAMES_WITH_A_GOAL, where)
+        raise UnknownName("metric", name, (*NAMES_WITH_A_GOAL, *(COSTS if beside else ())), where)

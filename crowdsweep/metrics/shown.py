@@ -3,7 +3,7 @@
 import math
 
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import HELDOUT, info_of
+from crowdsweep.metrics.known import COSTS, HELDOUT, info_of
 from crowdsweep.metrics.wording import is_share, words
 
 _MOST_DECIMALS = 6
@@ -11,7 +11,8 @@ _LOPSIDED = 1.5  # times as long as the other side, and an interval is no longer
 
 
 def show_number(value: float | None, metric: str, beside: Estimate | None = None) -> str:
-    """Returns a metric's value: percent with one decimal, else three decimals; more where these would all be zero.
+    """Returns a metric's value: percent with one decimal, else three decimals; more where these would all be zero. A
+    cost has three digits.
 
     Args:
         value: nothing where it is None.
@@ -38,8 +39,8 @@ def show_with_interval(estimate: Estimate, metric: str) -> str:
 
 
 def show_score(estimate: Estimate, metric: str) -> str:
-    """Returns `82.2 % ± 0.9` of a share; of other metrics as `show_with_interval`."""
-    return _with_interval(estimate, metric, unit=" %" if is_share(metric) else "")
+    """Returns `82.2 % ± 0.9` of a share, `1.24 s ± 0.05` of a cost; of other metrics as `show_with_interval`."""
+    return _with_interval(estimate, metric, unit=_unit(metric) if is_share(metric) or metric in COSTS else "")
 
 
 def show_printed(value: float | None, metric: str) -> str:
@@ -56,12 +57,15 @@ def show_probability(estimate: Estimate, metric: str) -> str:
 
 
 def number_words(value: float, metric: str) -> str:
-    """Returns `83.7 %` for a share, else three decimals with the metric's unit."""
-    if is_share(metric):
-        return f"{100 * value:.1f} %"
+    """Returns `83.7 %` for a share, else three decimals (of a cost three digits) with the metric's unit."""
+    if metric in COSTS:
+        return show_number(value, metric) + _unit(metric)
+    return (f"{100 * value:.1f}" if is_share(metric) else f"{value:.3f}") + _unit(metric)
+
+
+def _unit(metric: str) -> str:
     info = info_of(metric)
-    unit = f" {info.unit}" if info is not None and info.unit else ""
-    return f"{value:.3f}{unit}"
+    return f" {info.unit}" if info is not None and info.unit else ""
 
 
 def score_words(value: float, metric: str) -> str:
@@ -98,10 +102,10 @@ def _with_interval(estimate: Estimate, metric: str, *, unit: str) -> str:
 def _decimals(metric: str, value: float, beside: Estimate | None) -> int:
     """Returns how many decimals mean something: those that show the first digit of half an interval, at least one of a
     percentage and three of another number, of which a small one shows two digits."""
-    scale, least = (100.0, 1) if is_share(metric) else (1.0, 3)
+    scale, least = (100.0, 1) if is_share(metric) else (1.0, 0 if metric in COSTS else 3)
     if beside is not None and beside.low is not None and beside.high is not None and beside.high > beside.low:
         return _showing(scale * (beside.high - beside.low) / 2, 1, least)
-    return least if is_share(metric) else _showing(scale * abs(value), 2, least)
+    return least if is_share(metric) else _showing(scale * abs(value), 3 if metric in COSTS else 2, least)
 
 
 def _showing(size: float, digits: int, least: int) -> int:

@@ -13,7 +13,7 @@ from pydantic import with_config
 
 from crowdsweep.files.typed import WHOLE_RECORD, Finite, Many, Number, Truth, Whole
 from crowdsweep.record.plan_record import PlanRecord
-from crowdsweep.record.result import TrialResult
+from crowdsweep.record.result import WHERE_ANY, TrialResult
 from crowdsweep.record.spec import Params, TrialSpec
 
 
@@ -46,11 +46,13 @@ class ToldPoint:
         point: the searched parameters.
         value: what it was worth there, of the same metric.
         source: what the record of that sweep is called.
+        further: its values there of the further objectives.
     """
 
     point: Params
     value: Finite
     source: str
+    further: Many[Finite] = field(default=(), metadata=WHERE_ANY)
 
 
 @with_config(WHOLE_RECORD)
@@ -90,11 +92,16 @@ class PointProposed:
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class PointScored:
-    """A search is told what a point is worth: the mean over its search seeds, or None where it failed."""
+    """A search is told what a point is worth: the mean over its search seeds, or None where it failed.
+
+    Attributes:
+        further: means of the further objectives, in the order of the sweep file.
+    """
 
     search: str
     number: Whole
     value: Number | None
+    further: Many[Number] = field(default=(), metadata=WHERE_ANY)
 
 
 @with_config(WHOLE_RECORD)

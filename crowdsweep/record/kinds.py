@@ -107,13 +107,15 @@ def _number(event: PointProposed) -> int:
 
 
 def _news_of_score(known: Known, event: PointScored) -> Hashable | None:
-    told = known.values.get(event.search, {})
-    same = event.number in told and told[event.number] == event.value
-    return None if same else (event.search, event.number, event.value)
+    told, further = known.values.get(event.search, {}), known.further.get(event.search, {}).get(event.number, ())
+    same = event.number in told and (told[event.number], further) == (event.value, tuple(event.further))
+    return None if same else (event.search, event.number, event.value, tuple(event.further))
 
 
 def _score(known: Known, event: PointScored) -> None:
     known.values.setdefault(event.search, {})[event.number] = event.value
+    if event.further:
+        known.further.setdefault(event.search, {})[event.number] = tuple(event.further)
 
 
 def _select(known: Known, event: PointsSelected) -> None:

@@ -42,8 +42,9 @@ class CellRecord:
         params: the fixed hyper-parameters, as given.
         sees_gold: the model needs gold by definition: an upper bound, not a competitor.
         metric, goal: what a search is for, and what is scored while trials train.
+        further: objectives of a search beside the metric, each with a goal of its own.
         points: how many points a search may try; 0 where the point is fixed.
-        sampler: which proposes them (tpe, gp, random, grid); empty where the point is fixed.
+        sampler: which proposes them (tpe, gp, nsga2, random, grid); empty where the point is fixed.
         n_trials: at most.
     """
 
@@ -56,6 +57,7 @@ class CellRecord:
     sees_gold: Truth = False
     metric: str
     goal: Literal["maximize", "minimize"]
+    further: Many[str] = field(default=(), metadata=WHERE_ANY)
     points: Whole = 0
     sampler: str = ""
     n_trials: Whole = 0

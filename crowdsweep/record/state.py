@@ -46,6 +46,7 @@ class JournalState:
         told: by search: what it was told first of earlier sweeps' points, which are none of its own.
         proposals: by search, in the order of their numbers.
         values: by search: number → value, None where the point failed. A number that is missing is still open.
+        further: by search of several objectives: number → values of all but the first of them.
         selected: by search that has ended: numbers, best first.
         runs: by MLflow tracking URI, all `RunsCreated` of it as one.
         started, finished: of every driver that worked on this sweep, in order.
@@ -65,6 +66,7 @@ class JournalState:
     told: Mapping[str, PointsTold]
     proposals: Mapping[str, Sequence[PointProposed]]
     values: Mapping[str, Mapping[int, float | None]]
+    further: Mapping[str, Mapping[int, Sequence[float]]]
     selected: Mapping[str, Sequence[int]]
     runs: Mapping[str, RunsCreated]
     started: Sequence[SweepStarted]
@@ -86,6 +88,7 @@ class Known:
     told: dict[str, PointsTold] = field(default_factory=dict)
     proposals: dict[str, list[PointProposed]] = field(default_factory=dict)
     values: dict[str, dict[int, float | None]] = field(default_factory=dict)
+    further: dict[str, dict[int, tuple[float, ...]]] = field(default_factory=dict)
     selected: dict[str, tuple[int, ...]] = field(default_factory=dict)
     runs: dict[str, RunsCreated] = field(default_factory=dict)
     started: list[SweepStarted] = field(default_factory=list)
@@ -106,6 +109,7 @@ class Known:
             told=MappingProxyType(self.told),
             proposals=MappingProxyType(self.proposals),
             values=MappingProxyType(self.values),
+            further=MappingProxyType(self.further),
             selected=MappingProxyType(self.selected),
             runs=MappingProxyType(self.runs),
             started=tuple(self.started),
@@ -125,6 +129,7 @@ class Known:
             told=dict(self.told),
             proposals={search: tuple(points) for search, points in self.proposals.items()},
             values={search: dict(values) for search, values in self.values.items()},
+            further={search: dict(values) for search, values in self.further.items()},
             selected=dict(self.selected),
             runs=dict(self.runs),
         )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 from annotated_types import Ge
 
 Goal = Literal["maximize", "minimize"]
-SamplerKind = Literal["tpe", "gp", "random", "grid"]
+SamplerKind = Literal["tpe", "gp", "nsga2", "random", "grid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +15,8 @@ class Sampler:
     """How points are proposed.
 
     Attributes:
-        kind: tpe and gp learn from earlier points; random does not; grid lists a finite space whole; auto takes what
-            fits the space and the number of points.
+        kind: tpe and gp learn from earlier points, nsga2 from those of several objectives; random does not; grid lists
+            a finite space whole; auto takes what fits the space and the number of points.
         seed: of the sampler's random numbers; the same seed proposes the same points.
         parallel: points of one search that may be open at once, where the sampler learns (the others may have all of
             theirs open). With many slots to itself, a search ends sooner under a larger number, and learns less from
@@ -27,7 +27,7 @@ class Sampler:
             names of sweeps that ran here, or the folders of their records. They count for nothing else.
     """
 
-    kind: Literal["auto", "tpe", "gp", "random", "grid"] = "auto"
+    kind: Literal["auto", "tpe", "gp", "nsga2", "random", "grid"] = "auto"
     seed: Annotated[int, Ge(0)] = 0
     parallel: Annotated[int, Ge(1)] = 4
     warm_start: Sequence[str] = ()
@@ -62,8 +62,9 @@ class PointSearcher(Protocol):
         """Returns the next point, or None where the space is exhausted."""
         ...
 
-    def tell(self, number: int, value: float | None) -> None:
-        """Takes a proposal's value (in the metric's own units, not negated); None where the point failed."""
+    def tell(self, number: int, value: float | None, further: Sequence[float] = ()) -> None:
+        """Takes a proposal's value (in the metric's own units, not negated) and those of the further objectives; None
+        where the point failed."""
         ...
 
     def adopt(self, proposal: Proposal) -> None:

@@ -1,6 +1,6 @@
 """Every point of a finite space, once, in a fixed order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from crowdsweep.record.spec import canonical_json
@@ -38,8 +38,8 @@ class GridPoints:
                 return proposal
         return None
 
-    def tell(self, number: int, value: float | None) -> None:
-        """Takes a value, which changes nothing."""
+    def tell(self, number: int, value: float | None, further: Sequence[float] = ()) -> None:
+        """Takes values, which change nothing."""
 
     def adopt(self, proposal: Proposal) -> None:
         """Takes the next proposal as an earlier driver had it.

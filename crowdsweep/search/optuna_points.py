@@ -5,6 +5,8 @@ made anew for each. So a search that is rebuilt from the journal proposes what t
 
 Points of earlier searches (`told`) are to a sampler as if this one had tried them. They are not proposals, so that each
 may still be proposed; the best of them is what is proposed first, as only a search's own points can be selected.
+
+Of several objectives the first is the one that points are selected by; to the sampler all count alike.
 """
 
 import math
@@ -21,7 +23,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from crowdsweep.record.spec import canonical_json
@@ -30,6 +32,7 @@ from crowdsweep.search.dimensions import NORMAL_TAIL, Choice, Dimension, FloatRa
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
 
+_GENERATION = "NSGAIISampler:generation"  # what Optuna's trials call theirs
 _MAX_ATTEMPTS = 10  # proposals that repeat an earlier point before the first untried one is taken instead
 
 
@@ -43,35 +46,37 @@ class OptunaPoints:
         sampler: Sampler,
         goal: Goal,
         limit: int,
-        told: Sequence[tuple[Mapping[str, Any], float]] = (),
+        told: Sequence[tuple[Mapping[str, Any], Sequence[float]]] = (),
+        further: Sequence[Goal] = (),
     ) -> None:
         """Begins without a point of its own.
 
         Args:
             space: what is searched.
-            sampler: `tpe`, `gp` or `random`.
+            sampler: `tpe`, `gp`, `nsga2` or `random`.
             goal: which way values are better.
             limit: most points ever proposed.
-            told: points of this space that earlier searches tried, and their values, which are finite.
+            told: points of this space that earlier searches tried, and their finite values of each objective.
+            further: which way values of the further objectives are better.
         """
         self._space = space
         self._sampler = sampler
-        self._goal: Goal = goal
+        self._goals: Sequence[Goal] = (goal, *further)
         self._limit = limit
         self._seeds = SeedStream(sampler.seed).child("search")
         self._distributions = {name: distribution_of(dimension) for name, dimension in space.dimensions.items()}
         with QuietOptuna():
-            self._optuna = optuna.create_study(direction=goal, sampler=RandomSampler(seed=0))
+            self._optuna = optuna.create_study(directions=self._goals, sampler=RandomSampler(seed=0))
         self._trials: list[int] = []  # Optuna's number of each proposal
         self._told: set[int] = set()
-        self._worst: float | None = None  # value so far
+        self._worst: Sequence[float] = ()  # value so far, of each objective
         self._failed: list[int] = []  # before there was a value
         self._asked: set[str] = set()
-        for point, value in told:
-            self._add(point, value)
-            self._note(value)
+        for point, values in told:
+            self._add(point, values)
+            self._note(values)
         better = max if goal == "maximize" else min
-        self._best_told = better(told, key=lambda one: one[1])[0] if told else None
+        self._best_told = better(told, key=lambda one: one[1][0])[0] if told else None
 
     def ask(self) -> Proposal | None:
         """Returns a point that has not been proposed yet, or None at the limit or where the space is exhausted."""
@@ -90,37 +95,40 @@ class OptunaPoints:
         point = next(point for point in self._space.enumerate() if canonical_json(point) not in self._asked)
         return self._proposed(point)
 
-    def tell(self, number: int, value: float | None) -> None:
-        """Takes a proposal's value; None, and a value that is not finite, are a failure.
+    def tell(self, number: int, value: float | None, further: Sequence[float] = ()) -> None:
+        """Takes a proposal's value of each objective; None, and a value that is not finite, are a failure.
 
         Samplers pass over failures, and would propose their neighbours again and again. So a failed point is worth what
         the worst point so far is; one that fails before there is any value waits for the first.
 
         Raises:
-            ValueError: that proposal was never made, or has been told.
+            ValueError: that proposal was never made, or has been told; or not every objective has a value.
         """
         if not 0 <= number < len(self._trials):
             raise ValueError(f"expected the number of a proposal below {len(self._trials)}, got {number}")
         if number in self._told:
             raise ValueError(f"expected a proposal that was not told yet, got {number} again")
+        values = () if value is None else (value, *further)
+        if len(values) not in (0, len(self._goals)):
+            raise ValueError(f"expected a value of each of {len(self._goals)} objectives, got {len(values)}")
         self._told.add(number)
-        if value is None or not math.isfinite(value):
+        if not values or not all(map(math.isfinite, values)):
             self._failed.append(number)
         else:
-            self._note(value)
-            self._tell(number, value)
-        if self._worst is not None:
+            self._note(values)
+            self._tell(number, values)
+        if self._worst:
             for failed in self._failed:
                 self._tell(failed, self._worst)
             self._failed.clear()
 
-    def _note(self, value: float) -> None:
-        worse = min if self._goal == "maximize" else max
-        self._worst = value if self._worst is None else worse(self._worst, value)
+    def _note(self, values: Sequence[float]) -> None:
+        known = zip(self._goals, self._worst or values, values, strict=True)
+        self._worst = [(min if goal == "maximize" else max)(worst, value) for goal, worst, value in known]
 
-    def _tell(self, number: int, value: float) -> None:
+    def _tell(self, number: int, values: Sequence[float]) -> None:
         with QuietOptuna():
-            self._optuna.tell(self._trials[number], value)
+            self._optuna.tell(self._trials[number], values)
 
     def adopt(self, proposal: Proposal) -> None:
         """Takes the next proposal as an earlier driver had it.
@@ -134,6 +142,8 @@ class OptunaPoints:
     def _proposed(self, point: Mapping[str, Any]) -> Proposal:
         self._trials.append(self._add(point))
         self._asked.add(canonical_json(point))
+        if self._sampler.kind == "nsga2":
+            self._join_generation()
         return Proposal(number=len(self._trials) - 1, point=point)
 
     def _suggest(self, attempt: int) -> dict[str, Any]:
@@ -153,11 +163,20 @@ class OptunaPoints:
             self._optuna.tell(trial, state=TrialState.FAIL)
         return point
 
-    def _add(self, point: Mapping[str, Any], value: float | None = None) -> int:
-        """Adds a trial with this point to Optuna's, open where it has no value yet, and returns its number."""
+    def _join_generation(self) -> None:
+        """Has the latest proposal belong to a generation, whose parents are chosen now, as when a sampler draws a
+        point: so it is with points from the journal too, which no sampler drew."""
+        sampler = self._make_sampler(0)
+        if isinstance(sampler, NSGAIISampler):
+            latest = self._optuna.get_trials(deepcopy=False)[-1]
+            sampler.get_parent_population(self._optuna, sampler.get_trial_generation(self._optuna, latest))
+
+    def _add(self, point: Mapping[str, Any], values: Sequence[float] = ()) -> int:
+        """Adds a trial with this point to Optuna's, open where it has no values yet, and returns its number."""
         added: FrozenTrial = create_trial(
-            state=TrialState.RUNNING if value is None else TrialState.COMPLETE,
-            value=value,
+            state=TrialState.COMPLETE if values else TrialState.RUNNING,
+            values=values or None,
+            system_attrs={_GENERATION: 0} if values else None,  # what earlier searches tried is where this one begins
             params={name: encoded(self._space.dimensions[name], part) for name, part in point.items()},
             distributions={name: self._distributions[name] for name in point},
         )
@@ -170,14 +189,19 @@ class OptunaPoints:
             case "tpe":
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ExperimentalWarning)  # `group` still counts as experimental
-                    return TPESampler(seed=seed, n_startup_trials=startup, group=self._space.is_conditional)
+                    group = self._space.is_conditional  # of several objectives it has to be said what it takes
+                    return TPESampler(
+                        seed=seed, n_startup_trials=startup, group=group, multivariate=True if group else None
+                    )
             case "gp":
                 # Scores are means over a few seeds: noisy.
                 return GPSampler(seed=seed, n_startup_trials=startup, deterministic_objective=False)
+            case "nsga2":
+                return NSGAIISampler(seed=seed, population_size=min(50, max(8, self._limit // 5)))
             case "random":
                 return RandomSampler(seed=seed)
             case _:
-                raise ValueError(f"expected tpe, gp or random, got {self._sampler.kind}")
+                raise ValueError(f"expected tpe, gp, nsga2 or random, got {self._sampler.kind}")
 
 
 def distribution_of(dimension: Dimension) -> BaseDistribution:

@@ -34,22 +34,26 @@ class Chosen:
         return self.kind not in ("grid", "random")
 
 
-def chosen_for(space: Space, sampler: Sampler, limit: int) -> Chosen:
+def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = False) -> Chosen:
     """Returns which sampler a search has.
 
     A space with no more points than `limit` is listed whole, whatever the sampler: nothing could do better. Left to
     choose, a Gaussian process searches small spaces of numbers, and the tree-structured Parzen estimator all others
-    (measured by `tests/benchmarks/samplers.py`).
+    (measured by `tests/benchmarks/samplers.py`), and those of several objectives: there a Gaussian process takes most
+    of a second of each point, and found less in a real search (`tests/benchmarks/trade_offs.py`).
 
     Args:
         space: what is searched.
         sampler: as the sweep has it.
         limit: most points ever proposed.
+        several: whether it has several objectives.
     """
     if space.size is not None and space.size <= limit:
         return Chosen(kind="grid", why=f"the budget covers all {space.size} points of the space")
     if sampler.kind != "auto":
         return Chosen(kind=sampler.kind, why="")
+    if several:
+        return Chosen(kind="tpe", why="several objectives")
     if any(isinstance(dimension, Choice) for dimension in space.dimensions.values()):
         return Chosen(kind="tpe", why="some hyper-parameters are from lists")
     if len(space.dimensions) > GP_DIMENSIONS:
@@ -64,7 +68,8 @@ def make_searcher(
     sampler: Sampler,
     goal: Goal,
     limit: int,
-    told: Sequence[tuple[Mapping[str, Any], float]] = (),
+    told: Sequence[tuple[Mapping[str, Any], Sequence[float]]] = (),
+    further: Sequence[Goal] = (),
 ) -> PointSearcher:
     """Returns what proposes the points of one search. Optuna takes half a second to import, so that happens only where
     it is needed.
@@ -74,7 +79,8 @@ def make_searcher(
         sampler: how points are proposed; of the kind that `chosen_for` returns.
         goal: which way values are better.
         limit: most points ever proposed.
-        told: points of earlier searches and their values, for a sampler that learns.
+        told: points of earlier searches and their values of each objective, for a sampler that learns.
+        further: which way values of the further objectives are better.
 
     Raises:
         SpaceError: a grid is asked for, and the space is not finite.
@@ -83,4 +89,4 @@ def make_searcher(
         return GridPoints(space, limit)
     from crowdsweep.search.optuna_points import OptunaPoints  # noqa: PLC0415
 
-    return OptunaPoints(space, sampler, goal, limit, told)
+    return OptunaPoints(space, sampler, goal, limit, told, further)

@@ -225,7 +225,10 @@ class Driver:
             self._failed.update((s.key, s) for s in fresh if s.key in self._results and self._results[s.key].failure)
             if missing := [spec for spec in fresh if spec.key not in self._results]:
                 bars = {spec.key: step.bars[spec.key] for spec in missing if spec.key in step.bars}
-                self._ready.add(missing, replace(curve_spec, bars=bars) if bars else curve_spec, cell.resources)
+                costs = run is not None and bool(run.search.metric.costs)
+                self._ready.add(
+                    missing, replace(curve_spec, bars=bars) if bars else curve_spec, cell.resources, whole=costs
+                )
 
     def _submit(self) -> None:
         for shape in self._ready.shapes:

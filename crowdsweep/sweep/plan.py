@@ -111,6 +111,9 @@ class Plan:
     def notes(self) -> list[str]:
         """What a person should know before the sweep runs, in sentences."""
         notes = [] if (idle := idle_early_stop(self.config, self.searches)) is None else [idle]
+        if self.config.metric is not None and self.config.metric.further and not self.searches:
+            further = ", ".join(self.config.metric.further)
+            notes.append(f"metric: {further} does nothing in this sweep: it is for searches, and nothing is searched")
         if without := [str(dataset) for dataset in self.datasets if dataset.report_heldout]:
             notes.append(
                 f"neither gold nor dev or test items in {', '.join(without)}: models are ranked there by the "
@@ -165,6 +168,7 @@ class Plan:
             "search": search.key,
             "metric": search.metric.name,
             "goal": search.metric.goal,
+            "further": list(search.metric.further),
             "space": search.space.to_mapping(),
             "points": search.limit,
             "sampler": search.chosen.kind,
@@ -201,8 +205,8 @@ def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold
         dataset, trial = _ready(entry, bases, config)
         datasets.append(dataset)
         wanted = [model for model in config.models if not model.datasets or entry.name in model.datasets]
-        if config.metric is not None and wanted:
-            check_metric(config.metric, dataset.offer, _where(config, entry.name))
+        for metric in config.metric.each if config.metric is not None and wanted else ():
+            check_metric(metric, dataset.offer, _where(config, entry.name))
         for model in wanted:
             cell = _cell(config, model, dataset, trial)
             if not model.space:
@@ -269,9 +273,10 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tupl
     def outputs() -> Outputs | None:
         return pilots.outputs(cell.info, params, trial)
 
-    if not by_held_out(cell.metric.name):
-        if lacks := why_not_by_metric(cell.info, cell.metric, outputs):
+    for metric in cell.metric.each:
+        if not by_held_out(metric.name) and (lacks := why_not_by_metric(cell.info, metric, outputs)):
             raise DataError(f"{lacks}; give it parameters, not a search, or a sweep of its own by {HELDOUT}")
+    if not cell.metric.held_out:
         return cell, ""
     why = why_not_by_heldout(cell.info, lambda: cell.dataset.holds_out, outputs)
     if not why:
@@ -324,10 +329,10 @@ def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:
 def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Search:
     space.check_fits(cell.info.name, cell.fixed)
     metric = cell.metric
-    heldout = config.heldout.fraction if by_held_out(metric.name) else 0.0
+    heldout = config.heldout.fraction if metric.held_out else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
     sampler = config.sampler
-    chosen = chosen_for(space, sampler, limit)
+    chosen = chosen_for(space, sampler, limit, several=bool(metric.further))
     raced, rule = raced_after(config), early_stop_of(config, metric.name)
     earlier = [source_of(store) for store in sampler.warm_start]
     version = data_version(cell.dataset.base, cell.dataset.params, heldout)
@@ -339,7 +344,7 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
             "dataset": cell.dataset.base.fingerprint,
             "dataset_params": dict(cell.dataset.params),
             "space": space.hash,
-            "metric": [metric.name, metric.goal],
+            "metric": [metric.name, metric.goal, *metric.further],
             "heldout": heldout,
             "seeds": config.seeds.search,
             "sampler": "grid" if chosen.kind == "grid" else [chosen.kind, sampler.seed],

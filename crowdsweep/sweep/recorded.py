@@ -71,6 +71,7 @@ def _cell(cell: Cell, key: str, *, points: int = 0, sampler: str = "", n_trials:
         sees_gold="gold" in cell.needs,
         metric=cell.metric.name,
         goal=cell.metric.goal,
+        further=cell.metric.further if points else (),
         points=points,
         sampler=sampler,
         n_trials=n_trials,

@@ -51,6 +51,7 @@ def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearche
             [point for point in state.proposals.get(search.key, ()) if point.number < search.limit],
             state.values.get(search.key, {}),
             state.selected.get(search.key),
+            state.further.get(search.key, {}),
         )
         for search in searches
     ]

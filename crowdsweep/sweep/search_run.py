@@ -20,6 +20,10 @@ pruned against the best of the points 0 … n - `sampler.parallel` that got all 
 of time. A point that is stopped is worth what the best one is, less what it is behind on the seeds that both have: its
 own mean would be compared with means over other seeds, which may be harder.
 
+Of several objectives all are told, each as a mean over the search seeds: metrics, and the seconds and memory that rows
+of trials say. These are measured, so that another sweep proposes other points; one that goes on reads them from the
+record, and proposes the same. The first objective alone selects.
+
 Where held-out answers decide, a point whose fits are flagged (`trial.flags`), half of them or more, is selected only
 where no other is left: held-out answers cannot tell classes that are exchanged, nor see that a fit knows nothing of the
 classes while it predicts the crowd's favourite answer. The searcher is told its value all the same.
@@ -27,14 +31,17 @@ classes while it predicts the crowd's favourite answer. The searcher is told its
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log
 from statistics import fmean
 
-from crowdsweep.metrics.known import by_held_out
+from crowdsweep.metrics.known import COSTS, by_held_out
+from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.bar import Bar
 from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSelected
+from crowdsweep.record.objectives import objective_of
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec, canonical_json
-from crowdsweep.search.contract import PointSearcher, Proposal, Sampler
+from crowdsweep.search.contract import Goal, PointSearcher, Proposal, Sampler
 from crowdsweep.search.racing import should_prune
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.cells import Search
@@ -42,6 +49,7 @@ from crowdsweep.sweep.early_stop import bars_of
 from crowdsweep.sweep.plan import Plan
 
 Results = Mapping[str, TrialResult]
+_LEAST_COST = 1e-6  # a clock may say that nothing took any time
 
 
 @dataclass(kw_only=True)
@@ -61,9 +69,17 @@ def searcher_of(search: Search, sampler: Sampler) -> PointSearcher:
         search: what is searched.
         sampler: of the sweep.
     """
-    told = [(one.point, one.value) for one in search.told]
+    told = [(one.point, (one.value, *_as_told(search, one.further))) for one in search.told]
     chosen = replace(sampler, kind=search.chosen.kind)
-    return make_searcher(search.space, chosen, search.metric.goal, search.limit, told)
+    further: list[Goal] = [goal for name in search.metric.further if (goal := goal_of(name))]
+    return make_searcher(search.space, chosen, search.metric.goal, search.limit, told, further)
+
+
+def _as_told(search: Search, further: Sequence[float]) -> list[float]:
+    """Returns values of the further objectives as a sampler is told them: costs as logarithms, since twice as long is
+    twice as long anywhere, and samplers judge by differences."""
+    named = zip(search.metric.further, further, strict=True)
+    return [log(max(value, _LEAST_COST)) if name in COSTS else value for name, value in named]
 
 
 class SearchRun:
@@ -73,7 +89,7 @@ class SearchRun:
         search: what is searched.
         plan: that it belongs to.
         searcher: a new one; what the journal knows is restored into it.
-        proposals, values, selected: of an earlier driver, as the journal has them; any of them may be missing.
+        proposals, values, selected, further: of an earlier driver, as the journal has them; any of them may be missing.
     """
 
     def __init__(
@@ -84,6 +100,7 @@ class SearchRun:
         proposals: Sequence[PointProposed],
         values: Mapping[int, float | None],
         selected: Sequence[int] | None = None,
+        further: Mapping[int, Sequence[float]] | None = None,
     ) -> None:
         self.search = search
         self._plan = plan
@@ -91,7 +108,8 @@ class SearchRun:
         self._parallel = plan.config.sampler.parallel
         self._window = self._parallel if search.chosen.learns or search.early_stop else search.limit
         self._recorded = {one.number: Proposal(number=one.number, point=one.point) for one in proposals}
-        self._recorded_values = {number: value for number, value in values.items() if number in self._recorded}
+        known = {n: (value, tuple((further or {}).get(n, ()))) for n, value in values.items() if n in self._recorded}
+        self._recorded_values: dict[int, tuple[float | None, tuple[float, ...]]] = known
         self._points: list[Proposal] = []  # the one with number n stands at place n, as does its value
         self._values: dict[int, float | None] = {}
         self._exhausted = False
@@ -135,12 +153,12 @@ class SearchRun:
         return step
 
     def judged(self, spec: TrialSpec, result: TrialResult) -> TrialResult:
-        """Returns the result, failed where a search trial lacks the metric that the search is for."""
-        name = self.search.metric.name
-        if spec.phase != "search" or result.status is not Status.OK or name in result.metrics:
+        """Returns the result, failed where a search trial lacks a metric that the search is for."""
+        lacks = [name for name in self.search.metric.objectives if objective_of(result, name) is None]
+        if spec.phase != "search" or result.status is not Status.OK or not lacks:
             return result
         has = ", ".join(sorted(result.metrics)) or "none"
-        message = f"the search needs {name}, which {spec.model} does not give here; it gives {has}"
+        message = f"the search needs {', '.join(lacks)}, which {spec.model} does not give here; it gives {has}"
         return replace(result, status=Status.FAILED, failure=Failure(kind="MissingMetric", message=message))
 
     @property
@@ -179,14 +197,16 @@ class SearchRun:
 
     def _tell(self, step: Step, results: Results) -> None:
         number = len(self._values)
-        scores = self._scores(number, results)
-        value = self._recorded_values.get(number)
-        if value is None:  # it was not told yet, or its trials failed then
+        recorded = self._recorded_values.get(number)
+        value, further = recorded or (None, ())
+        if value is None or len(further) != len(self.search.metric.further):  # it was not told, or its trials failed
+            scores = self._scores(number, results)
             value = self._stopped.get(number, fmean(scores.values()) if scores else None)
+            further = self._further(number, results) if scores else ()
         self._values[number] = value
-        self._searcher.tell(number, value)
-        if number not in self._recorded_values or value != self._recorded_values[number]:
-            step.events.append(PointScored(search=self.search.key, number=number, value=value))
+        self._searcher.tell(number, value, () if value is None else _as_told(self.search, further))
+        if recorded != (value, further):
+            step.events.append(PointScored(search=self.search.key, number=number, value=value, further=further))
 
     def _select(self, step: Step, results: Results) -> None:
         """Ends the search: the best points that differ, by value and then by number, go on to the report seeds."""
@@ -267,8 +287,15 @@ class SearchRun:
 
     def _scores(self, number: int, results: Results) -> dict[int, float]:
         """Returns a point's scores by seed; none where any of its trials failed, or was run for another metric."""
-        name = self.search.metric.name
+        metric = self.search.metric
         done = {spec.seed: results[spec.key] for spec in self._specs[number]}
-        if any(result.status is Status.FAILED or name not in result.metrics for result in done.values()):
+        needed = [(result, name) for result in done.values() for name in metric.objectives]
+        if any(result.status is Status.FAILED or objective_of(result, name) is None for result, name in needed):
             return {}
-        return {seed: result.metrics[name] for seed, result in done.items()}
+        return {seed: result.metrics[metric.name] for seed, result in done.items()}
+
+    def _further(self, number: int, results: Results) -> tuple[float, ...]:
+        """Returns the means of the further objectives of a point that has scores."""
+        done = [results[spec.key] for spec in self._specs[number]]
+        names = self.search.metric.further
+        return tuple(fmean(value for one in done if (value := objective_of(one, name)) is not None) for name in names)

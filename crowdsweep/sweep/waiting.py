@@ -28,13 +28,16 @@ class Waiting:
         """What is asked for by trials that wait."""
         return [shape for shape, trials in self._trials.items() if trials]
 
-    def add(self, specs: Sequence[TrialSpec], curve_spec: CurveSpec, resources: Resources | None) -> None:
-        """Queues the trials of one cell."""
+    def add(
+        self, specs: Sequence[TrialSpec], curve_spec: CurveSpec, resources: Resources | None, *, whole: bool = False
+    ) -> None:
+        """Queues the trials of one cell; `whole`: they are not spread over idle slots, as what each costs hangs on how
+        many run as one batch."""
         reported, searched = self._queues.setdefault(resources, (deque(), deque()))
-        (reported if specs[0].phase == "report" else searched).append((list(specs), curve_spec))
+        (reported if specs[0].phase == "report" else searched).append((list(specs), curve_spec, whole))
         self._trials[resources] = self._trials.get(resources, 0) + len(specs)
 
-    def take(self, resources: Resources | None, idle: int) -> "_Group | None":
+    def take(self, resources: Resources | None, idle: int) -> tuple[list[TrialSpec], CurveSpec] | None:
         """Takes the trials of the next batch; None where none wait. What waits is spread over the idle slots.
 
         Args:
@@ -45,13 +48,13 @@ class Waiting:
             return None
         reported, searched = self._queues[resources]
         queue = reported or searched
-        specs, curve_spec = queue.popleft()
-        size = min(self._pack, max(1, -(-self._trials[resources] // max(1, idle))))
+        specs, curve_spec, whole = queue.popleft()
+        size = self._pack if whole else min(self._pack, max(1, -(-self._trials[resources] // max(1, idle))))
         taken, left = specs[:size], specs[size:]
         if left:
-            queue.appendleft((left, curve_spec))
+            queue.appendleft((left, curve_spec, whole))
         self._trials[resources] -= len(taken)
         return taken, curve_spec
 
 
-_Group = tuple[list[TrialSpec], CurveSpec]
+_Group = tuple[list[TrialSpec], CurveSpec, bool]

@@ -2,7 +2,8 @@
 
 A point is told where a trial of it would be the trial that was run then, but for the seed: the same model and version,
 the same hyper-parameters, data and held-out share; and where it lies in the space of today and was searched by the same
-metric. Points that failed are left out, as what failed there need not fail here.
+metric, with a value of every further objective of today. Points that failed are left out, as what failed there need not
+fail here.
 
 What a search was told is written into its own record before it proposes anything, and is read from there ever after:
 so it goes on as it began, whatever becomes of the earlier sweeps. Which sweeps it is told from is a part of its key, by
@@ -34,11 +35,12 @@ class _Earlier:
 
     Attributes:
         asked: as its plan had it.
-        points: a trial of each point that has a value, and that value, in the order of the search; at least one.
+        points: a trial of each point that has a value, and its values by objective, in the order of the search; at
+            least one.
     """
 
     asked: CellRecord
-    points: Sequence[tuple[TrialSpec, float]]
+    points: Sequence[tuple[TrialSpec, Mapping[str, float]]]
 
 
 def recorded_of(config: SweepConfig, store: Store) -> Mapping[str, PointsTold]:
@@ -107,12 +109,14 @@ def _searches_of(store: str, where: str) -> list[_Earlier]:
 
 def _scored(
     state: JournalState, search: CellRecord, trials: Mapping[tuple[str, str], TrialSpec]
-) -> Iterable[tuple[TrialSpec, float]]:
-    values = state.values.get(search.key, {})
+) -> Iterable[tuple[TrialSpec, Mapping[str, float]]]:
+    values, further = state.values.get(search.key, {}), state.further.get(search.key, {})
     for number, point in points_of(state, search).items():
         value, trial = values.get(number), trials.get((search.key, canonical_json(dict(point))))
-        if value is not None and isfinite(value) and trial is not None:
-            yield trial, value
+        if value is not None and trial is not None:
+            known = {search.metric: value, **dict(zip(search.further, further.get(number, ()), strict=False))}
+            if all(map(isfinite, known.values())):
+                yield trial, known
 
 
 def _told_by(search: Search, earlier: Iterable[_Earlier], source: str) -> list[ToldPoint]:
@@ -121,11 +125,16 @@ def _told_by(search: Search, earlier: Iterable[_Earlier], source: str) -> list[T
     for one in earlier:
         if (one.asked.metric, one.asked.goal) != (search.metric.name, search.metric.goal):
             continue
-        for trial, value in one.points:
+        for trial, values in one.points:
+            if not values.keys() >= {*search.metric.further}:
+                continue
             if trial.model == search.cell.info.name and trial.fingerprint == search.cell.dataset.base.fingerprint:
                 point = search.space.point_in(trial.params)
                 if point is not None and _is_same(search, point, trial):
-                    told.append(ToldPoint(point=point, value=value, source=source))
+                    further = tuple(values[name] for name in search.metric.further)
+                    told.append(
+                        ToldPoint(point=point, value=values[search.metric.name], source=source, further=further)
+                    )
     return told
 
 
@@ -152,6 +161,9 @@ def _why_nothing(search: Search, earlier: Sequence[_Earlier]) -> str:
     metrics = {one.asked.metric for one in alike}
     if search.metric.name not in metrics:
         return f"it searched {model} by {', '.join(sorted(metrics))}, not by {search.metric.name}"
+    lacks = [name for name in search.metric.further if all(name not in one.points[0][1] for one in alike)]
+    if lacks:
+        return f"{', '.join(lacks)} was no objective of its search of {model}"
     return f"its points of {model} lie outside of the space, or were fitted with other settings or another version"
 
 

@@ -7,7 +7,7 @@ Whether the datasets exist and bring what the models need is seen later, by `swe
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -131,6 +131,7 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
     config = SweepConfig(**read)
     _check_published(config, where)
     _check_grid(config, where)
+    _check_several(config, where)
     _check_register(config, where)
     return config
 
@@ -141,6 +142,8 @@ def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
     mapping = {key: value for key, value in _jsonable(asdict(config)).items() if key != "source" and value is not None}
     for key in ("budget", "tracking"):  # the two that have settings without a value
         mapping[key] = {name: value for name, value in mapping[key].items() if value is not None}
+    if config.metric is not None and not config.metric.further:
+        del mapping["metric"]["further"]
     if config.early_stop.kind != "median":
         mapping["early_stop"] = {"kind": config.early_stop.kind}
     mapping["datasets"] = [{"name": entry["name"], **entry["params"]} for entry in mapping["datasets"]]
@@ -309,21 +312,39 @@ def _check_params(model: str, params: Mapping[str, Any], where: Where) -> None:
 
 
 def _metric(given: Any, where: Where, models: Sequence[ModelEntry]) -> Metric:
-    given = {"name": given} if isinstance(given, str) else mapping_of(given, where, METRIC_KEYS)
-    if "name" not in given:
-        raise SweepFileError(where.says("expected name, for example {name: dev_accuracy}"))
-    name = text(given["name"], where.at("name"))
-    check_metric_name(name, str(where.at("name")))
-    metric: Metric = typed(Metric, {"goal": goal_of(name), **given}, where)
-    if metric.goal != (right := goal_of(name)):
-        reason = f"a {'higher' if right == 'maximize' else 'lower'} {name} is better"
+    """Reads the objectives of searches: a name, several, or a mapping that says which is the first."""
+    if isinstance(given, list):
+        names = list_of(given, where, "metric")
+        places = [where.at(number) for number in range(len(names))]
+        given = {"name": names[0], "further": names[1:]}
+    else:
+        given = {"name": given} if isinstance(given, str) else mapping_of(given, where, METRIC_KEYS)
+        if "name" not in given:
+            raise SweepFileError(where.says("expected name, for example {name: dev_accuracy}"))
+        further = list_of(given.get("further", []), where.at("further"))
+        names = [given["name"], *further]
+        places = [where.at("name"), *(where.at("further", number) for number in range(len(further)))]
+    for number, (name, place) in enumerate(zip(names, places, strict=True)):
+        _check_objective(text(name, place), place, names[:number], models)
+    metric: Metric = typed(Metric, {"goal": goal_of(names[0]), **given}, where)
+    if metric.goal != (right := goal_of(metric.name)):
+        reason = f"a {'higher' if right == 'maximize' else 'lower'} {metric.name} is better"
         raise SweepFileError(where.at("goal").says(f"expected {right}, since {reason}; got {metric.goal}"))
+    return replace(metric, further=tuple(metric.further))
+
+
+def _check_objective(name: str, where: Where, before: Sequence[str], models: Sequence[ModelEntry]) -> None:
+    if before and name in ("labels", "n_annotations"):
+        says = "all points of a search are fitted to the same labels; `study: {template: redundancy}` varies these"
+        raise SweepFileError(where.says(f"expected a metric, seconds or memory, got {name!r}: {says}"))
+    check_metric_name(name, str(where), beside=bool(before))
+    if name in before:
+        raise SweepFileError(where.says(f"expected each objective once, got {name!r} again"))
     if name.startswith("test_") and any(entry.space for entry in models):
         near = name.replace("test_", "dev_", 1)
         raise SweepFileError(
-            where.at("name").says(f"a search that sees test scores proves nothing; write {near}, or heldout_loglik")
+            where.says(f"a search that sees test scores proves nothing; write {near}, or heldout_loglik")
         )
-    return metric
 
 
 def _early_stop(given: Any, where: Where) -> EarlyStop:
@@ -394,6 +415,25 @@ def _check_grid(config: SweepConfig, where: Where) -> None:
             )
         if size > config.budget.points:
             raise SweepFileError(inner.says(f"the grid has {size} points, budget.points is {config.budget.points}"))
+
+
+def _check_several(config: SweepConfig, where: Where) -> None:
+    """Checks what goes with several objectives alone, and what does not go with them."""
+    several = config.metric is not None and config.metric.further
+    if several and config.early_stop.kind != "none":
+        raise SweepFileError(
+            where.at("early_stop", "kind").says(
+                f"expected none, since `metric` names several objectives; got {config.early_stop.kind}, which gives up "
+                f"what is bad by one, and so hides what the others are worth"
+            )
+        )
+    if not several and config.sampler.kind == "nsga2":
+        raise SweepFileError(
+            where.at("sampler", "kind").says(
+                "expected several objectives beside nsga2, such as metric: [dev_accuracy, seconds]; of one, take tpe "
+                "or gp, or leave it out"
+            )
+        )
 
 
 def _check_register(config: SweepConfig, where: Where) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt
 
 from crowdsweep.data.dataset import Scalar
+from crowdsweep.metrics.known import COSTS, by_held_out
+from crowdsweep.metrics.wording import goal_of
 from crowdsweep.search.contract import Goal, Sampler
 
 Engine = Literal["inline", "ray"]
@@ -80,12 +82,35 @@ class Metric:
     """What a search optimises; None as the sweep's metric means: chosen by dataset.
 
     Attributes:
-        name: `dev_accuracy`, `dev_kl`, `heldout_loglik`, …
+        name: `dev_accuracy`, `dev_kl`, `heldout_loglik`, …; points are selected by it alone.
         goal: which way is better. Each metric has its own; a goal that is not the metric's is refused.
+        further: objectives beside it, of which searches look for the best trade-offs: other metrics, `seconds`,
+            `memory`. A list of names in place of all this says the same.
     """
 
     name: str
     goal: Goal
+    further: Sequence[str] = ()
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """The names of all, its own first."""
+        return (self.name, *self.further)
+
+    @property
+    def held_out(self) -> bool:
+        """Whether answers have to be held out of the fit for any of them."""
+        return any(map(by_held_out, self.objectives))
+
+    @property
+    def costs(self) -> list[str]:
+        """Those that are measured of every trial, whatever it is scored by."""
+        return [name for name in self.further if name in COSTS]
+
+    @property
+    def each(self) -> "list[Metric]":
+        """Those that are no costs, one by one."""
+        return [Metric(name=one, goal=goal) for one in self.objectives if one not in COSTS and (goal := goal_of(one))]
 
 
 @dataclass(frozen=True, kw_only=True)

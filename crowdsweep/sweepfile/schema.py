@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.computed.kinds import METHODS, pattern_of
-from crowdsweep.metrics.known import ITEM_METRICS, NAMES_WITH_A_GOAL, SPLITS
+from crowdsweep.metrics.known import COSTS, ITEM_METRICS, NAMES_WITH_A_GOAL, SPLITS
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter, adapter, lines_of, parameters_of
@@ -71,7 +71,7 @@ def sweep_schema(templates: Mapping[str, Mapping[str, Knob]]) -> Schema:
         "name": {**_TEXT, "pattern": f"^{SWEEP_NAME}$"},
         "datasets": _list_of(_dataset_entry()),
         "models": _list_of(_model_entry(models, shapes)),
-        "metric": {"anyOf": [_metric_name(), {**_record(Metric, {"name": _metric_name()}), "required": ["name"]}]},
+        "metric": _metric(),
         "study": _study(templates),
         "published": _record(Published, {"values": {"type": "array", "items": printed}}),
     }
@@ -237,6 +237,15 @@ def _study(templates: Mapping[str, Mapping[str, Knob]]) -> Schema:
         for template, known in templates.items()
     ]
     return study
+
+
+def _metric() -> Schema:
+    """Returns what `metric` takes: the name of one, of several, or a mapping."""
+    beside: Schema = {"anyOf": [_metric_name(), _one_of(COSTS)]}
+    several: Schema = {"type": "array", "minItems": 1, "items": [_metric_name()], "additionalItems": beside}
+    further: Schema = {"type": "array", "items": beside, "default": []}
+    named = {**_record(Metric, {"name": _metric_name(), "further": further}), "required": ["name"]}
+    return {"anyOf": [_metric_name(), several, named]}
 
 
 def _metric_name() -> Schema:

@@ -194,6 +194,7 @@ class HistorySearcher:
     name: str = "smoothing"
     asked: int = 0
     told: dict[int, float | None] = field(default_factory=dict[int, float | None])
+    further: dict[int, float] = field(default_factory=dict[int, float])
 
     def ask(self) -> Proposal | None:
         """Returns a point made from the history."""
@@ -201,15 +202,18 @@ class HistorySearcher:
             return None
         known: list[Any] = [sorted(self.told), [value for _, value in sorted(self.told.items())], self.asked]
         digest = sum((index + 1) * (value or 0.5) for index, value in enumerate(known[1])) + len(known[0])
+        digest += sum((number + 2) * value for number, value in sorted(self.further.items()))
         point = {self.name: round(float(np.random.default_rng([int(1e6 * digest), self.asked]).random()), 6)}
         self.asked += 1
         return Proposal(number=self.asked - 1, point=point)
 
-    def tell(self, number: int, value: float | None) -> None:
+    def tell(self, number: int, value: float | None, further: Sequence[float] = ()) -> None:
         """See `PointSearcher.tell`."""
         if number in self.told:
             raise ValueError(f"point {number} was told twice")
         self.told[number] = value
+        if further:
+            self.further[number] = sum(further)
 
     def adopt(self, proposal: Proposal) -> None:
         """See `PointSearcher.adopt`."""

@@ -153,9 +153,9 @@ events = st.one_of(
     one(
         PointsTold,
         search=texts,
-        points=several(one(ToldPoint, point=mappings, value=finite, source=texts)),
+        points=several(one(ToldPoint, point=mappings, value=finite, source=texts, further=several(finite))),
     ),
-    one(PointScored, search=texts, number=numbers, value=st.none() | floats),
+    one(PointScored, search=texts, number=numbers, value=st.none() | floats, further=several(floats)),
     one(PointsSelected, search=texts, numbers=st.lists(numbers, max_size=3).map(tuple)),
     one(TrialPlanned, spec=specs, label=texts, search=texts),
     one(TrialFinished, result=done | one(TrialResult, key=keys, status=st.just(Status.FAILED), failure=failures)),

@@ -183,10 +183,10 @@ def test_a_search_whose_proposer_fails_leaves_the_others_alone() -> None:
     broken, sound = two.searches
 
     class Breaking(HistorySearcher):
-        def tell(self, number: int, value: float | None) -> None:
+        def tell(self, number: int, value: float | None, further: Sequence[float] = ()) -> None:
             if number == 2:
                 raise RuntimeError("singular matrix")
-            super().tell(number, value)
+            super().tell(number, value, further)
 
     def searcher_of(search: Any) -> HistorySearcher:
         return (Breaking if search.key == broken.key else HistorySearcher)(limit=search.limit)

@@ -23,7 +23,7 @@ NAMED = {  # that scripts rely on
     "entropy", "error_rate", "error_rate_annotators", "absolute_distance", "absolute_distance_annotators",
     "mae", "weighted_kappa", "wasserstein",
     "heldout_loglik", "js_annotators", "js_annotators_crowd",
-    "js_global", "js_global_weighted", "n_annotations", "n_active_annotators",
+    "js_global", "js_global_weighted", "n_annotations", "n_active_annotators", "seconds", "memory",
 }  # fmt: skip
 ON_SCALES = {"mae", "weighted_kappa", "wasserstein"}
 

@@ -100,6 +100,15 @@ def test_what_is_left_to_choose_follows_space_and_budget() -> None:
     )
 
 
+def test_of_several_objectives_the_parzen_estimator_is_chosen_and_others_where_they_are_named() -> None:
+    found = [
+        chosen_for(space, Sampler(), n, several=True).kind for space, n in [(SMALL, 9), (NUMERIC, 20), (MIXED, 300)]
+    ]
+    assert found == ["grid", "tpe", "tpe"]
+    for kind in ("random", "gp", "nsga2"):
+        assert chosen_for(NUMERIC, Sampler(kind=kind), 20, several=True).kind == kind
+
+
 def test_a_grid_without_end_is_refused() -> None:
     with pytest.raises(SpaceError, match="cannot list every point"):
         make_searcher(NUMERIC, Sampler(kind="grid"), "maximize", limit=9).ask()
@@ -256,3 +265,98 @@ def test_optuna_is_imported_only_where_points_are_proposed_by_it() -> None:
         " sys.exit('optuna' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def trade_off(point: Any) -> tuple[float, float]:
+    """The one is best at x = 0.2, the other at x = 0.8: the front lies between."""
+    return -((point["x"] - 0.2) ** 2), (point["x"] - 0.8) ** 2
+
+
+def play_several(searcher: PointSearcher, n: int, open_every: int = 0) -> list[Proposal]:
+    """As `play`, by two objectives."""
+    proposals: list[Proposal] = []
+    for _ in range(n):
+        proposal = searcher.ask()
+        assert proposal is not None
+        proposals.append(proposal)
+        if not open_every or proposal.number % open_every != open_every - 1:
+            value, *further = trade_off(proposal.point)
+            searcher.tell(proposal.number, None if proposal.point["x"] > 0.97 else value, further)
+    return proposals
+
+
+@pytest.mark.parametrize(
+    ("kind", "space", "n"),
+    [
+        ("tpe", NUMERIC, 20),
+        ("tpe", MIXED, 20),
+        pytest.param("gp", NUMERIC, 10, marks=pytest.mark.long),
+        ("nsga2", NUMERIC, 40),
+        ("nsga2", MIXED, 40),
+        ("random", MIXED, 10),
+    ],
+)
+def test_a_restored_search_of_several_objectives_proposes_what_the_first_would_have(
+    kind: str, space: Space, n: int
+) -> None:
+    """Of a genetic algorithm over several generations, some points of which were open when the next one began."""
+
+    def searcher() -> PointSearcher:
+        return make_searcher(space, Sampler(kind=kind, seed=7), "maximize", 60, (), ["minimize"])
+
+    first, second = searcher(), searcher()
+    proposals = play_several(first, n, open_every=7)
+    left = [number for number in range(n) if number % 7 == 6]
+    for proposal in proposals:  # told in the order in which they were, as a driver that goes on does
+        second.adopt(Proposal(number=proposal.number, point=json.loads(json.dumps(dict(proposal.point)))))
+        if proposal.number not in left:
+            value, *further = trade_off(proposal.point)
+            second.tell(proposal.number, None if proposal.point["x"] > 0.97 else value, further)
+    for _ in range(3):
+        assert second.ask() == first.ask()
+    for one in (first, second):
+        one.tell(left[0], 0.25, [0.5])
+    assert second.ask() == first.ask()
+
+
+def test_generations_follow_each_other_and_learn() -> None:
+    """Without generations nothing is learnt: every point would be of the first, which is drawn at random."""
+    searcher = OptunaPoints(NUMERIC, Sampler(kind="nsga2"), "maximize", limit=60, further=["minimize"])
+    proposals = play_several(searcher, 60)
+    numbers = [
+        trial.system_attrs["NSGAIISampler:generation"]
+        for trial in searcher._optuna.trials
+        if trial.state.name == "COMPLETE"
+    ]
+    assert numbers == sorted(numbers)
+    assert max(numbers) >= 3
+    inside = [0.15 <= proposal.point["x"] <= 0.85 for proposal in proposals]
+    assert sum(inside[-24:]) >= 21, "on the front, or nearly; of uniform draws 70 %"
+
+
+@pytest.mark.parametrize("kind", ["tpe", "nsga2"])
+def test_what_earlier_searches_tried_is_told_by_all_objectives(kind: str) -> None:
+    told = [({"x": x / 20, "rate": 0.1, "k": 3}, trade_off({"x": x / 20})) for x in range(21)]
+    searcher = OptunaPoints(NUMERIC, Sampler(kind=kind), "maximize", 20, told, ["minimize"])
+    first = searcher.ask()
+    assert first is not None
+    assert first.point["x"] == 0.2, "the best by the first objective"
+    assert [trial.values for trial in searcher._optuna.trials if trial.state.name == "COMPLETE"] == [
+        list(values) for _, values in told
+    ]
+    if kind == "nsga2":
+        searcher.ask()
+        assert searcher._optuna.trials[-1].system_attrs["NSGAIISampler:generation"] == 1, "they were the first"
+
+
+def test_a_failed_point_is_worth_the_worst_of_each_objective() -> None:
+    searcher = OptunaPoints(NUMERIC, Sampler(kind="tpe"), "maximize", limit=50, further=["minimize"])
+    for value, *further in [(0.5, 2.0), (0.2, 1.0), (None,), (0.9, float("inf"))]:
+        proposal = searcher.ask()
+        assert proposal is not None
+        searcher.tell(proposal.number, value, further)  # type: ignore[arg-type]
+    told = [trial.values for trial in searcher._optuna.trials if trial.state.name == "COMPLETE"]
+    assert told == [[0.5, 2.0], [0.2, 1.0], [0.2, 2.0], [0.2, 2.0]]
+    searcher.ask()
+    with pytest.raises(ValueError, match="expected a value of each of 2 objectives, got 1"):
+        searcher.tell(4, 0.3)

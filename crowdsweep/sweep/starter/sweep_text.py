@@ -60,6 +60,7 @@ def sweep_text(
         f"  - {_dataset_entry(dataset, facts)}",
         "",
         *_comment(_metric_words(facts, taken)),
+        *_several_objectives(facts, taken),
         "",
         "models:",
     ]
@@ -147,12 +148,25 @@ def _metric_words(facts: Facts, taken: Sequence[Chosen]) -> str:
             "Nothing can rank the models here: there is no gold, and no answer can be held out, since items have one "
             "label each. The sweep compares what they cost; more labels an item, or gold of some, would tell."
         )
-    metrics = {default_metric(registered.model_info(one.candidate.name), offer).name for one in taken if one.search}
+    metrics = _searched_by(facts, taken)
     by = {HELDOUT: "the likelihood of answers that are held out"}
     chooses = " or ".join(by.get(name, words(name)) for name in sorted(metrics))
     return (
         f"{told}. Searches choose settings by {chooses}, so that what ranks did not choose." if metrics else f"{told}."
     )
+
+
+def _searched_by(facts: Facts, taken: Sequence[Chosen]) -> set[str]:
+    """Returns the metrics by which searches choose."""
+    return {default_metric(registered.model_info(one.candidate.name), facts.offer).name for one in taken if one.search}
+
+
+def _several_objectives(facts: Facts, taken: Sequence[Chosen]) -> Iterator[str]:
+    """Yields how searches would look for what is worth its time, where naming their metric ranks the models no other
+    way."""
+    metrics = _searched_by(facts, taken)
+    if len(metrics) == 1 and (facts.unseen or not facts.offer.training_gold):
+        yield f"# metric: [{metrics.pop()}, seconds]  # searches that tell what better scores cost: a Pareto front"
 
 
 def _limits(taken: Sequence[Chosen]) -> Iterator[str]:

@@ -27,6 +27,7 @@ from crowdsweep.views.figures.curves import curve, training_curves
 from crowdsweep.views.figures.maps import annotator_map, cluster_labels, heat_map, item_map
 from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices
 from crowdsweep.views.figures.stopped import stopped_curves
+from crowdsweep.views.figures.trade_offs import trade_off
 
 _Map = TypeVar("_Map", AnnotatorMap, ItemMap, ClusterMap)
 _FEWEST_FOR_SLICES = 3  # points with a value
@@ -286,6 +287,19 @@ def _clusters(one: ClusterMap, title: str) -> dict[str, Any]:
 
 def _search(found: AnalysedSweep, search: SearchShown, named: _Named) -> Iterator[ReportFigure]:
     points, where = search.scored, f"{search.model} {search.dataset}"
+    if (several := found.trade_offs.get(search.key)) is not None:
+        both = " against ".join(map(words, several.objectives[:2]))
+        title = f"Pareto front of the search of {search.model} on {search.dataset}"
+        yield named(
+            f"front {where}",
+            title=title,
+            about=f"{title}: {both}",
+            caption=(
+                "Filled and joined: no other point is better in one of the two and as good in the other; lines are "
+                "95 % intervals over the search seeds."
+            ),
+            draw=partial(trade_off, several),
+        )
     if points.numbers:
         yield named(
             f"search {where}",

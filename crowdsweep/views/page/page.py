@@ -123,6 +123,7 @@ def _first_screen(found: AnalysedSweep) -> dict[str, Any]:
         "steps": found.next_steps,
         "crowds": found.crowds,
         "searches": found.searches,
+        "trade_offs": found.trade_offs,
         "searches_drawn": _searches_drawn(found),
         "so_far": None if found.state.status is SweepStatus.DONE else search_so_far(found.searches),
         "notes": found.notes,
@@ -161,6 +162,7 @@ _FILTERS: dict[str, Any] = {
     "point": show_point,
     "collapse": phrases.collapse,
     "readable": readable,
+    "objectives": phrases.objectives_words,
     "told_words": told_words,
     "ticks": _ticks,
 }
@@ -175,4 +177,5 @@ _FUNCTIONS: dict[str, Any] = {
     "every_metric": page_tables.metrics_tables,
     "selected": page_tables.selected_table,
     "every_point": page_tables.points_table,
+    "front": page_tables.front_table,
 }

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
 from crowdsweep.analysis.searches import SearchShown
+from crowdsweep.analysis.trade_offs import TradeOffs
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import SPLITS, by_held_out
 from crowdsweep.metrics.shown import show_interval, show_number, show_printed, show_probability, show_with_interval
@@ -18,6 +19,11 @@ from crowdsweep.views.page.table import PageRow, PageTable, table_of
 _METRICS_NOTE = (
     "Mean ± half the 95 % interval, which varies over seeds alone but for the metric that ranks; empty where a metric "
     "does not apply."
+)
+_FRONT_NOTE = (
+    "No other point of the search is better in one objective and as good in all others. Means over the search seeds "
+    "with half their 95 % intervals; they are the best of many points, and flatter these. Seconds and memory are as "
+    "measured: neighbours on the front may change places when they are measured again."
 )
 _MOST_POINTS = 1_000
 
@@ -198,6 +204,28 @@ def selected_table(search: SearchShown) -> PageTable:
     ]
     columns = ["number", "value in the search", "on fresh seeds", "settings"]
     return PageTable(columns=columns, rows=rows, words=frozenset({0, 3}))
+
+
+def front_table(found: TradeOffs) -> PageTable:
+    """Returns the points on the Pareto front of a search, the best by its first objective first."""
+    rows = [
+        PageRow(
+            cells=[
+                f"point {point.number}",
+                *(show_with_interval(value, name) for name, value in zip(found.objectives, point.values, strict=True)),
+                show_point(point.point),
+            ]
+        )
+        for point in found.front[:_MOST_POINTS]
+    ]
+    columns = ["number", *map(readable, found.objectives), "settings"]
+    return PageTable(
+        columns=columns,
+        rows=rows,
+        words=frozenset({0, len(columns) - 1}),
+        title="Pareto front",
+        note=_FRONT_NOTE,
+    )
 
 
 def points_table(search: SearchShown) -> PageTable:

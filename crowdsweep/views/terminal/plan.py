@@ -8,7 +8,7 @@ from crowdsweep.metrics.wording import words
 from crowdsweep.record.naming import dataset_words, told_words
 from crowdsweep.sweep.cells import PlannedDataset
 from crowdsweep.sweep.plan import Plan
-from crowdsweep.units import counted, rough_words
+from crowdsweep.units import counted, listed, rough_words
 from crowdsweep.views.terminal.grid import Column, Grid, render
 
 _COLUMNS = (
@@ -71,7 +71,8 @@ def _sizes(row: Mapping[str, Any]) -> str:
 def _row(row: Mapping[str, Any]) -> list[str]:
     searched = ""
     if "points" in row:
-        searched = f"{row['points']} points by {words(row['metric'])}; sampler {row['sampler']}"
+        objectives = listed([words(name) for name in (row["metric"], *row["further"])])
+        searched = f"{row['points']} points by {objectives}; sampler {row['sampler']}"
         searched += f" ({row['sampler_because']})" if row["sampler_because"] else ""
     searched += f"; {told_words(row['told'])}" if row.get("told") else ""
     searched += f"; {row['early_stop']}" if row.get("early_stop") else ""

@@ -6,15 +6,17 @@ import textwrap
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score, without_thinned
 from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.analysis.trade_offs import TradeOffs
 from crowdsweep.metrics.shown import number_words
 from crowdsweep.metrics.wording import words
-from crowdsweep.record.naming import dataset_words
+from crowdsweep.record.naming import dataset_words, show_point
 from crowdsweep.units import show_seconds
 from crowdsweep.views.terminal.grid import Column, Grid, render
 
 NO_SCORE = "–"
 _FINDINGS = 12  # of a study, that a terminal shows
 _PUBLISHED = "published"  # shown where a paper has values
+_FRONT = 12  # points of a Pareto front
 _COLUMNS = (
     Column(title="rank", right=True),
     Column(title="model"),
@@ -40,7 +42,30 @@ def shown_results(found: AnalysedSweep, width: int | None) -> str:
         notes = [textwrap.fill(note, width, break_long_words=False, break_on_hyphens=False) for note in notes]
     comparison = found.comparison
     table = render(result_grid(comparison), width) if comparison.datasets else "no trial of the report has ended yet"
-    return "\n\n".join([table, *notes]).encode(errors="backslashreplace").decode()
+    fronts = [f"{front_heading(one)}\n{render(front_grid(one), width)}" for one in found.trade_offs.values()]
+    return "\n\n".join([table, *fronts, *notes]).encode(errors="backslashreplace").decode()
+
+
+def front_heading(found: TradeOffs) -> str:
+    """Returns what a table of a Pareto front is of, and whether it has all of its points."""
+    search, n = found.search, len(found.front)
+    first = f", the first {_FRONT} of {n} points" if n > _FRONT else ""
+    return f"Pareto front of the search of {search.model} on {search.dataset}{first}, over the search seeds:"
+
+
+def front_grid(found: TradeOffs) -> Grid:
+    """Returns the points on the Pareto front of a search, the best by its first objective first."""
+    objectives = [Column(title=words(name), right=True) for name in found.objectives]
+    columns = (Column(title="point", right=True), *objectives, Column(title="settings", wraps=True))
+    rows = [
+        [
+            str(point.number),
+            *(number_words(value.mean, name) for name, value in zip(found.objectives, point.values, strict=True)),
+            show_point(point.point),
+        ]
+        for point in found.front[:_FRONT]
+    ]
+    return Grid(columns=columns, groups={"": rows})
 
 
 def _study_words(found: AnalysedSweep) -> list[str]:
