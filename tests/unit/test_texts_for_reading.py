@@ -15,7 +15,7 @@ import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
 from crowdsweep.files.csv_files import to_csv
-from crowdsweep.labelling.label_studio import check_written
+from crowdsweep.labelling.exports.label_studio import check_written
 from crowdsweep.labelling.tables import escaped
 
 OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

@@ -1,9 +1,13 @@
-"""`dataset.yaml`: name, title and scale of a dataset folder, and what stands for a missing value in it.
+"""`dataset.yaml`: name, title and scale of a dataset folder, what stands for a missing value in it, and of which form
+of file it was made, which `label --export same` goes back to.
 
     name: photos
     title: Is there a cat?
     scale: nominal
     missing: [NA, "-99"]    optional; `missing: []` where nothing but an empty field does
+    form: argilla           optional, written by imports: of the file; what its question is called; and whether it has
+    question: stars         labels as numbers
+    numbers: true
 
 All values are texts, whatever YAML makes of them elsewhere: `name: 012` is `012`, and `name: no` is `no`.
 """
@@ -20,7 +24,7 @@ from crowdsweep.data.on_disk.doors import reading
 from crowdsweep.errors import DataError
 
 DESCRIPTION_FILE = "dataset.yaml"
-_KEYS = ("name", "title", "scale", "missing")
+_KEYS = ("name", "title", "scale", "missing", "form", "question", "numbers")
 _MOST_BYTES, _DEEPEST = 1 << 16, 4  # a few keys with a text each need far less
 
 
@@ -32,12 +36,18 @@ class Description:
         name, title: how it is called.
         scale: of the labels.
         missing: what stands for a missing value.
+        form: of the file that it was imported from (`importing.registry`); empty where nobody noted it.
+        question: what the file calls its question; empty where it has no name.
+        numbers: whether the file has its labels as numbers, and not as texts.
     """
 
     name: str
     title: str = ""
     scale: Scale = "nominal"
     missing: Missing = USUAL
+    form: str = ""
+    question: str = ""
+    numbers: bool = False
 
 
 def read_description(folder: Path) -> Description:
@@ -52,7 +62,7 @@ def read_description(folder: Path) -> Description:
     given = _plain(path) if path.is_file() else {}
     if not isinstance(given, dict):
         raise DataError(f"{path}: expected keys such as {', '.join(_KEYS)}, got {type(given).__name__}")
-    for key in ("name", "title"):
+    for key in ("name", "title", "form", "question", "numbers"):
         if isinstance(given.get(key), dict | list):
             raise DataError(f"{path}, {key}: expected a text, got {type(given[key]).__name__}")
     scale = given.get("scale", "nominal")
@@ -63,6 +73,9 @@ def read_description(folder: Path) -> Description:
         title=given.get("title", ""),
         scale=cast(Scale, scale),
         missing=_missing(path, given["missing"]) if "missing" in given else USUAL,
+        form=given.get("form", ""),
+        question=given.get("question", ""),
+        numbers=given.get("numbers") == "true",
     )
 
 

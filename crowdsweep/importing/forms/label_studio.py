@@ -76,7 +76,8 @@ def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
             f"regions, relations, texts and paths of a taxonomy are not read; ask by <Choices>, or save a table with a "
             f"row an answer, whose label is the class"
         )
-    one_question(path, list(questions), question, f", but {', '.join(sorted(other))}" if other else "")
+    others = f", but {', '.join(sorted(other))}" if other else ""
+    gathered.question = one_question(path, list(questions), question, others)
     gold = {item: next(iter(known)) for item, known in trusted.items() if len(known) == 1}
     if trusted:
         gathered.notes.append(
@@ -134,6 +135,7 @@ def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str], missi
 def _read_min(path: Path, asked: Asked) -> ImportedRows:
     key, of_items = _min_keys(path, asked.question)
     gathered, ids = Gathering(path, asked.missing), Ids(path, "row", asked.missing)
+    gathered.question = key
     for position, row in objects(path):
         where = f"{path}, row {position}"
         data = {name: row[name] for name in of_items if name in row}

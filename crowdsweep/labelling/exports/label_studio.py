@@ -13,15 +13,12 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
-import numpy as np
-
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.on_disk.doors import bytes_of, reading
-from crowdsweep.data.on_disk.shown import read_shown
 from crowdsweep.errors import BadInput, plain, shortened
+from crowdsweep.labelling.exports.items import labelled_as_items, shown_of
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
-from crowdsweep.labelling.tables import decided
 
 _LARGEST = 1 << 20  # bytes of an interface
 
@@ -76,11 +73,6 @@ def read_interface(path: Path, classes: Sequence[str], *, multilabel: bool) -> I
     return Interface(question=question, shown=shown, key=value[1:])
 
 
-def shown_of(dataset: CrowdDataset) -> dict[str, dict[str, Any]]:
-    """Returns by item what a project showed of it, where the dataset was imported with that."""
-    return read_shown(Path(dataset.folder)) if dataset.folder else {}
-
-
 def check_shown(interface: Interface, dataset: CrowdDataset, path: Path) -> None:
     """Refuses an interface that shows what is not known of the items: annotators would see ids in its place.
 
@@ -102,26 +94,21 @@ def check_shown(interface: Interface, dataset: CrowdDataset, path: Path) -> None
 
 def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None) -> dict[str, bytes]:
     """Returns files to import: tasks with predictions, and where no interface is given one that shows them."""
-    dataset = fitted.dataset
-    multilabel = dataset.scale == "multilabel"
-    names = interface or Interface()
-    texts, known = dataset.items.text, shown_of(dataset)
+    dataset, names = fitted.dataset, interface or Interface()
     tasks: list[dict[str, Any]] = []
-    scores = decided(labelled.probs, dataset.class_labels, multilabel=multilabel)["probability"]
-    for code, probs, score in zip(labelled.code, labelled.probs, scores.tolist(), strict=True):
-        item = dataset.item_names[int(code)]
-        best = np.flatnonzero(probs > 0.5) if multilabel else [probs.argmax()]
-        labels = [dataset.class_labels[one] for one in best]
-        answer = {"from_name": names.question, "to_name": names.shown, "type": "choices", "value": {"choices": labels}}
-        prediction = {"model_version": fitted.model, "score": score, "result": [answer]}
-        shown = known.get(item, {})
-        data = {"item": item, names.key: item if texts is None else texts[int(code)], **shown.get("data", {})}
-        number = {} if shown.get("id") is None else {"id": shown["id"]}
+    for item in labelled_as_items(labelled, fitted):
+        choices = {"choices": [str(label) for label in item.labels]}
+        answer = {"from_name": names.question, "to_name": names.shown, "type": "choices", "value": choices}
+        prediction = {"model_version": fitted.model, "score": item.probability, "result": [answer]}
+        number = {} if item.kept.get("id") is None else {"id": item.kept["id"]}
+        data = {"item": item.name, names.key: item.text or item.name, **item.kept.get("data", {})}
         tasks.append({**number, "data": data, "predictions": [prediction]})
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
     files = {"label-studio.json": text.encode(errors="backslashreplace")}
     if interface is None:
-        files["label-studio.xml"] = _written(names, dataset.class_labels, multilabel=multilabel).encode()
+        files["label-studio.xml"] = _written(
+            names, dataset.class_labels, multilabel=dataset.scale == "multilabel"
+        ).encode()
     return files
 
 
