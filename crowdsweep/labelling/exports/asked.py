@@ -102,6 +102,6 @@ def _form_of(dataset: CrowdDataset) -> str:
             f"is one; leave --export out, or name a tool: {', '.join(known)}"
         )
     raise BadInput(
-        f"--export {SAME}: expected a dataset whose dataset.yaml says in which form its file came, as `crowdsweep init` "
+        f"--export {SAME}: expected a dataset whose dataset.yaml says in which form its file came, as `init` "
         f"notes it, got {shown(form) if form else 'none'} of {dataset.name}; name the tool: {', '.join(known)}"
     )
