@@ -51,6 +51,7 @@ class ImportedRows:
         missing: what stood for a missing value.
         form: of the file, a key of `registry.FORMS`.
         question: what the file calls the one that was answered; empty where it has no name.
+        about: what the file calls the thing that it is about, likewise.
         numbers: whether the file has its labels as numbers, and not as texts.
     """
 
@@ -72,6 +73,7 @@ class ImportedRows:
     missing: Missing = USUAL
     form: str = ""
     question: str = ""
+    about: str = ""
     numbers: bool = False
 
 
@@ -142,7 +144,7 @@ class Gathering:
     def __init__(self, source: Path, missing: Missing = USUAL) -> None:
         self.source, self.missing = source, missing
         self.notes: list[str] = []
-        self.question = ""
+        self.question, self.about = "", ""
         self._numbers = False
         self._most = max(bounds.MOST_RECORDS, bounds.size_on_disk(source))
         self._rows: list[Row] = []
@@ -263,6 +265,7 @@ class Gathering:
             notes=[*self.notes, *left_out],
             missing=self.missing,
             question=self.question,
+            about=self.about,
             numbers=self._numbers,
         )
 

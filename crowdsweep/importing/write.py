@@ -97,6 +97,7 @@ def _about(imported: ImportedRows, folder: Path, title: str, scale: Scale | None
         "missing": sorted(imported.missing.words) if imported.missing.told else None,
         "form": imported.form,
         "question": imported.question,
+        "about": imported.about,
         "numbers": imported.numbers,
     }
     return {key: told for key, told in about.items() if told or told == []}

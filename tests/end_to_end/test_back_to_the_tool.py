@@ -19,7 +19,6 @@ import pytest
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.cli.data import EXPORT_NAMES
 from crowdsweep.importing.registry import FORMS, read_form
-from crowdsweep.importing.rows import Asked
 from crowdsweep.labelling.exports.asked import SAME
 from crowdsweep.labelling.exports.registry import EXPORTS, LABEL_STUDIO
 
@@ -60,13 +59,15 @@ def each(answers: Answers) -> Iterable[tuple[int, str, str]]:
 
 def label_studio_file(answers: Answers, place: Path) -> Path:
     def result(label: str) -> list[Any]:
-        return [{"from_name": "mood", "type": "choices", "value": {"choices": [label]}}]
+        return [{"from_name": "mood", "to_name": "letter", "type": "choices", "value": {"choices": [label]}}]
 
     tasks = [
         {
             "id": item,
             "data": {"review": TEXTS[item], "image": f"/data/{item}.png"},
-            "annotations": [{"completed_by": PEOPLE.index(who), "result": result(label)} for who, label in said.items()],
+            "annotations": [
+                {"completed_by": PEOPLE.index(who), "result": result(label)} for who, label in said.items()
+            ],
         }
         for item, said in answers.items()
     ]
@@ -173,6 +174,8 @@ def label_studio_read(out: Path) -> Labels:
     """https://labelstud.io/guide/predictions, and the data of the task as the project shows it."""
     tasks = json.loads((out / "label-studio.json").read_text())
     for task in tasks:
+        (answer,) = task["predictions"][0]["result"]
+        assert (answer["from_name"], answer["to_name"], answer["type"]) == ("mood", "letter", "choices")
         assert (task["data"]["review"], task["data"]["image"]) == (TEXTS[task["id"]], f"/data/{task['id']}.png")
     return {str(task["id"]): task["predictions"][0]["result"][0]["value"]["choices"] for task in tasks}
 
@@ -262,7 +265,8 @@ def lewidi_read(out: Path) -> Labels:
 
 
 def crowd_kit_read(out: Path) -> Labels:
-    return pd.read_parquet(out / "crowd-kit-labels.parquet")["agg_label"].to_dict()
+    labels = pd.read_parquet(out / "crowd-kit-labels.parquet")["agg_label"]
+    return dict(zip(map(str, labels.index), labels, strict=True))
 
 
 def cleanlab_read(out: Path) -> Labels:
@@ -324,3 +328,172 @@ def test_labels_go_from_the_file_back_into_the_tool(form: str, tmp_path: Path) -
     assert {item: label if isinstance(label, str) else "|".join(label) for item, label in back.items()} == labels
     truth = set(map(str, range(3))) if tool.coded else set(MOODS)
     assert set(labels.values()) == truth, "all classes come back, or little is shown"
+
+
+SEVERAL = {"argilla", "doccano", "label-studio", "lewidi", "mturk", "potato", "prodigy"}
+
+
+def several_classes(place: Path) -> Path:
+    """A dataset whose items may have several classes, one of them with a bar in its name."""
+    draws = random.Random(3)
+    classes = ("angry", "calm|cold", "happy")
+    records: list[dict[str, Any]] = []
+    for item in range(20):
+        truth = draws.sample(classes, draws.randint(0, 2))
+        values = [truth if draws.random() < 0.8 else draws.sample(classes, 1) for _ in range(3)]
+        given = [{"value": value, "user_id": f"u{n}", "status": "submitted"} for n, value in enumerate(values)]
+        records.append({"id": item, "fields": {"text": f"Film {item}"}, "responses": {"moods": given}})
+    path = written(place / "records.json", json.dumps(records))
+    assert run_command_line(["init", str(path), str(place / "data"), "--form", "argilla"]) == 0
+    return place / "data"
+
+
+def test_items_of_several_classes_go_back_where_the_form_holds_them(tmp_path: Path) -> None:
+    data, out = several_classes(tmp_path), tmp_path / "out"
+    words = [part for form in sorted(SEVERAL) for part in ("--export", form)]
+    assert run_command_line(["label", str(data), "--model", "majority-vote", "--out", str(out), *words]) == 0
+    labels = {item: set(filter(None, label.split("|"))) for item, label in labels_of(out).items()}
+    assert {len(chosen) for chosen in labels.values()} == {0, 1, 2}
+    own = {item: {"calm|cold" if one == "calm/cold" else one for one in chosen} for item, chosen in labels.items()}
+    found = {
+        "argilla": {
+            record["id"]: record["suggestions"]["moods"]["value"] if record["suggestions"] else []
+            for record in json.loads((out / "argilla.json").read_text())
+        },
+        "doccano": {str(one["id"]): one["label"] for one in records_of(out / "doccano.jsonl")},
+        "label-studio": {
+            task["data"]["item"]: task["predictions"][0]["result"][0]["value"]["choices"]
+            for task in json.loads((out / "label-studio.json").read_text())
+        },
+        "potato": {one["id"]: one["predictions"]["moods"] for one in records_of(out / "potato.jsonl")},
+        "prodigy": {str(one["_input_hash"]): one["accept"] for one in records_of(out / "prodigy.jsonl")},
+    }
+    for form, back in found.items():
+        assert {item: set(chosen) for item, chosen in back.items()} == own, form
+    with (out / "mturk.csv").open(newline="") as file:
+        assert {row["id"]: set(filter(None, row["label"].split("|"))) for row in csv.DictReader(file)} == labels
+    soft = [line.split("\t") for line in (out / "lewidi-soft.tsv").read_text().splitlines()]
+    assert [item for item, _ in soft] == list(labels)
+    assert all(no + yes == pytest.approx(1.0) for _, told in soft for no, yes in json.loads(told))
+    people = [line.split("\t") for line in (out / "lewidi-pe.tsv").read_text().splitlines()]
+    assert all(np.shape(json.loads(told)) == (3, 3) for _, told in people), "a list for each class, an entry for each"
+
+
+def records_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("form", sorted(set(TOOLS) - SEVERAL))
+def test_a_form_of_one_class_an_item_refuses_several(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(several_classes(tmp_path), form, f"--export {form}: it wants one class of each item", capsys)
+
+
+def refused(data: Path, form: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Checks that labels are refused in these words before anything is fitted or written."""
+    out = data.parent / "out"
+    capsys.readouterr()
+    assert run_command_line(["label", str(data), "--model", "dawid-skene", "--out", str(out), "--export", form]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def table(place: Path, name: str = "i{}", text: str | None = None, who: str = "u{}") -> Path:
+    """A dataset of a table with one row an answer."""
+    told = [] if text is None else [text]
+    rows = [[name.format(n), who.format(w), "yn"[(n + w) % 5 == 0], *told] for n in range(6) for w in range(3)]
+    header = ["item", "annotator", "label", *(["text"] if told else [])]
+    path = written(place / "table.csv", text_of_rows(header, rows))
+    assert run_command_line(["init", str(path), str(place / "data"), *(["--text", "text"] if told else [])]) == 0
+    return place / "data"
+
+
+@pytest.mark.parametrize(
+    ("form", "made", "message"),
+    [
+        ("doccano", {}, "expected a text of each item, as doccano imports no labels of anything else; item 'i0'"),
+        ("peerannot", {}, "expected items called by whole numbers, as its tasks are, got 'i0'"),
+        (
+            "peerannot",
+            {"name": "9{}00"},
+            "expected items numbered one by one, as its tasks are, got numbers up to 9,500 of 6 items",
+        ),
+        ("mturk", {"text": "fine 😀"}, "as Mechanical Turk takes no file with others; item 'i0' has '😀'"),
+        ("cleanlab", {"who": "item"}, "its column of items is called item, and so is an annotator"),
+        (SAME, {}, "made of a table, and labels.csv, which is written anyway, is one"),
+    ],
+)
+def test_what_a_form_cannot_hold_is_refused_before_a_fit(
+    form: str, made: dict[str, str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(table(tmp_path, **made), form, message, capsys)
+
+
+def test_a_folder_written_by_hand_came_in_no_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = table(tmp_path)
+    about = (data / "dataset.yaml").read_text()
+    for form, got in (("", "got none of data"), ("form: xlsx", "got 'xlsx' of data")):
+        (data / "dataset.yaml").write_text(about.replace("form: csv", form))
+        refused(data, SAME, got, capsys)
+
+
+def test_ratings_go_back_as_numbers(tmp_path: Path) -> None:
+    stars = {n: {who: int(label) for who, label in said.items()} for n, said in answered(("1", "3", "4")).items()}
+    for form, text in (("argilla", rated_argilla(stars)), ("label-studio", rated_label_studio(stars))):
+        (tmp_path / form).mkdir()
+        file = written(tmp_path / form / "file.json", json.dumps(text))
+        out = taken_through(form, file, tmp_path / form, "--export", SAME)
+        labels = {item: int(label) for item, label in labels_of(out).items()}
+        told = json.loads((out / f"{form}.json").read_text())
+        if form == "argilla":
+            assert {one["id"]: one["suggestions"]["stars"]["value"] for one in told} == labels
+            continue
+        answers = {str(one["id"]): one["predictions"][0]["result"][0] for one in told}
+        assert {item: answer["value"] for item, answer in answers.items()} == {
+            item: {"rating": label} for item, label in labels.items()
+        }
+        assert {(one["type"], one["from_name"], one["to_name"]) for one in answers.values()} == {
+            ("rating", "stars", "t")
+        }
+        assert '<Rating name="stars" toName="t" maxRating="5"/>' in (out / "label-studio.xml").read_text()
+
+
+def rated_argilla(stars: Mapping[int, Mapping[str, int]]) -> list[Any]:
+    return [
+        {
+            "id": str(item),
+            "fields": {"text": "…"},
+            "responses": {
+                "stars": [{"value": one, "user_id": who, "status": "submitted"} for who, one in said.items()]
+            },
+        }
+        for item, said in stars.items()
+    ]
+
+
+def rated_label_studio(stars: Mapping[int, Mapping[str, int]]) -> list[Any]:
+    def annotation(who: str, one: int) -> dict[str, Any]:
+        result = {"from_name": "stars", "to_name": "t", "type": "rating", "value": {"rating": one}}
+        return {"completed_by": PEOPLE.index(who), "result": [result]}
+
+    return [
+        {"id": item, "data": {"t": "…"}, "annotations": [annotation(who, one) for who, one in said.items()]}
+        for item, said in stars.items()
+    ]
+
+
+def test_labels_that_prodigy_had_accepted_or_rejected_are_so_again(tmp_path: Path) -> None:
+    answers = answered(("accept", "reject"))
+    tasks = [
+        {"text": TEXTS[item], "_input_hash": item, "_annotator_id": who, "label": "HAPPY", "answer": label}
+        for item, who, label in each(answers)
+    ]
+    out = taken_through("prodigy", written(tmp_path / "a.jsonl", lines(tasks)), tmp_path, "--export", SAME)
+    again = records_of(out / "prodigy.jsonl")
+    assert {(task["label"], task["_view_id"], "accept" in task) for task in again} == {
+        ("HAPPY", "classification", False)
+    }
+    assert {str(task["_input_hash"]): task["answer"] for task in again} == labels_of(out)
+    back = read_form("prodigy", out / "prodigy.jsonl")
+    assert {row.item: row.labels[0] for row in back.rows} == labels_of(out)

@@ -5,8 +5,9 @@ of file it was made, which `label --export same` goes back to.
     title: Is there a cat?
     scale: nominal
     missing: [NA, "-99"]    optional; `missing: []` where nothing but an empty field does
-    form: argilla           optional, written by imports: of the file; what its question is called; and whether it has
-    question: stars         labels as numbers
+    form: label-studio      optional, written by imports: of the file; what its question is called, and what the tool
+    question: stars         calls the thing that it is about; and whether the file has labels as numbers
+    about: text
     numbers: true
 
 All values are texts, whatever YAML makes of them elsewhere: `name: 012` is `012`, and `name: no` is `no`.
@@ -24,7 +25,7 @@ from crowdsweep.data.on_disk.doors import reading
 from crowdsweep.errors import DataError
 
 DESCRIPTION_FILE = "dataset.yaml"
-_KEYS = ("name", "title", "scale", "missing", "form", "question", "numbers")
+_KEYS = ("name", "title", "scale", "missing", "form", "question", "about", "numbers")
 _MOST_BYTES, _DEEPEST = 1 << 16, 4  # a few keys with a text each need far less
 
 
@@ -38,6 +39,7 @@ class Description:
         missing: what stands for a missing value.
         form: of the file that it was imported from (`importing.registry`); empty where nobody noted it.
         question: what the file calls its question; empty where it has no name.
+        about: what the file calls the thing that the question is about, likewise.
         numbers: whether the file has its labels as numbers, and not as texts.
     """
 
@@ -47,6 +49,7 @@ class Description:
     missing: Missing = USUAL
     form: str = ""
     question: str = ""
+    about: str = ""
     numbers: bool = False
 
 
@@ -62,7 +65,7 @@ def read_description(folder: Path) -> Description:
     given = _plain(path) if path.is_file() else {}
     if not isinstance(given, dict):
         raise DataError(f"{path}: expected keys such as {', '.join(_KEYS)}, got {type(given).__name__}")
-    for key in ("name", "title", "form", "question", "numbers"):
+    for key in ("name", "title", "form", "question", "about", "numbers"):
         if isinstance(given.get(key), dict | list):
             raise DataError(f"{path}, {key}: expected a text, got {type(given[key]).__name__}")
     scale = given.get("scale", "nominal")
@@ -75,6 +78,7 @@ def read_description(folder: Path) -> Description:
         missing=_missing(path, given["missing"]) if "missing" in given else USUAL,
         form=given.get("form", ""),
         question=given.get("question", ""),
+        about=given.get("about", ""),
         numbers=given.get("numbers") == "true",
     )
 

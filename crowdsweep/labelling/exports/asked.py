@@ -12,6 +12,7 @@ from crowdsweep.labelling.exports.label_studio import (
     check_shown,
     check_written,
     label_studio,
+    own_interface,
     read_interface,
 )
 from crowdsweep.labelling.exports.registry import EXPORTS, LABEL_STUDIO
@@ -51,7 +52,9 @@ class Exports:
         for form in forms:
             if form == LABEL_STUDIO:
                 if self._interface(dataset) is None:
-                    check_written(dataset.class_labels, multilabel=dataset.scale == "multilabel")
+                    names = own_interface(dataset)
+                    classes = dataset.class_labels if names.stars is None else ()
+                    check_written([*classes, names.question, names.shown])
                 continue
             if dataset.scale == "multilabel" and not EXPORTS[form].several:
                 raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
@@ -79,7 +82,7 @@ class Exports:
     def _interface(self, dataset: CrowdDataset) -> Interface | None:
         if self.interface is None:
             return None
-        found = read_interface(self.interface, dataset.class_labels, multilabel=dataset.scale == "multilabel")
+        found = read_interface(self.interface, dataset)
         check_shown(found, dataset, self.interface)
         return found
 
