@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.write import write_rows
 from crowdsweep.labelling.exports.lewidi import lewidi
@@ -39,7 +40,8 @@ def dataset_of(folder: Path, *, several: bool, same_ids: bool) -> CrowdDataset:
         draws = np.random.default_rng(first + len(split))
         told = {str(first + n): item(draws, several) for n in range(1, 16)}
         (folder / f"VEN_{split}.json").write_text(json.dumps(told))
-    return write_rows(read_form("lewidi", folder), folder.parent / "data")
+    write_rows(read_form("lewidi", folder), folder.parent / "data")
+    return read_folder(folder.parent / "data")
 
 
 def lines_of(files: dict[str, bytes], name: str) -> dict[str, Any]:
