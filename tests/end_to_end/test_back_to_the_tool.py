@@ -362,7 +362,9 @@ def test_items_of_several_classes_go_back_where_the_form_holds_them(tmp_path: Pa
         },
         "doccano": {str(one["id"]): one["label"] for one in records_of(out / "doccano.jsonl")},
         "label-studio": {
-            task["data"]["item"]: task["predictions"][0]["result"][0]["value"]["choices"]
+            task["data"]["item"]: [
+                one for given in task["predictions"][0]["result"] for one in given["value"]["choices"]
+            ]
             for task in json.loads((out / "label-studio.json").read_text())
         },
         "potato": {one["id"]: one["predictions"]["moods"] for one in records_of(out / "potato.jsonl")},

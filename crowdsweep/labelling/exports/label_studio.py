@@ -117,7 +117,11 @@ def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None
         rated = names.stars is not None
         value = {"rating": item.label} if rated else {"choices": [str(label) for label in item.labels]}
         answer = {"from_name": names.question, "to_name": names.shown, "type": "rating" if rated else "choices"}
-        prediction = {"model_version": fitted.model, "score": item.probability, "result": [answer | {"value": value}]}
+        prediction = {
+            "model_version": fitted.model,
+            "score": item.probability,
+            "result": [answer | {"value": value}] if item.labels else [],
+        }
         number = {} if item.kept.get("id") is None else {"id": item.kept["id"]}
         data = {"item": item.name, names.key: item.text or item.name, **item.kept.get("data", {})}
         tasks.append({**number, "data": data, "predictions": [prediction]})
