@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.cli.data import EXPORT_NAMES
+from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.importing.registry import FORMS, read_form
 from crowdsweep.labelling.exports.asked import SAME
 from crowdsweep.labelling.exports.registry import EXPORTS, LABEL_STUDIO
@@ -319,9 +321,12 @@ def test_every_form_with_a_tool_has_its_way_back() -> None:
 
 
 @pytest.mark.parametrize("form", TOOLS)
-def test_labels_go_from_the_file_back_into_the_tool(form: str, tmp_path: Path) -> None:
+def test_labels_go_from_the_file_back_into_the_tool(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tool, answers = TOOLS[form], answered()
     out = taken_through(form, tool.file(answers, tmp_path), tmp_path, "--export", SAME)
+    assert f"back to where they came from ({form}) by `crowdsweep label … --export same`" in capsys.readouterr().out
     labels, back = labels_of(out), tool.read(out)
     own = [str(n - 12) if form == "prodigy" else tool.item.format(n) for n, said in answers.items() if said]
     assert sorted(labels) == sorted(own)
@@ -368,7 +373,7 @@ def test_items_of_several_classes_go_back_where_the_form_holds_them(tmp_path: Pa
             for task in json.loads((out / "label-studio.json").read_text())
         },
         "potato": {one["id"]: one["predictions"]["moods"] for one in records_of(out / "potato.jsonl")},
-        "prodigy": {str(one["_input_hash"]): one["accept"] for one in records_of(out / "prodigy.jsonl")},
+        "prodigy": {one["meta"]["item"]: one["accept"] for one in records_of(out / "prodigy.jsonl")},
     }
     for form, back in found.items():
         assert {item: set(chosen) for item, chosen in back.items()} == own, form
@@ -499,3 +504,18 @@ def test_labels_that_prodigy_had_accepted_or_rejected_are_so_again(tmp_path: Pat
     assert {str(task["_input_hash"]): task["answer"] for task in again} == labels_of(out)
     back = read_form("prodigy", out / "prodigy.jsonl")
     assert {row.item: row.labels[0] for row in back.rows} == labels_of(out)
+
+
+def test_a_fit_in_python_is_saved_for_tools_too(tmp_path: Path) -> None:
+    rows = [(f"i{n}", f"u{who}", "yn"[(n + who) % 5 == 0]) for n in range(8) for who in range(3)]
+    fit = cs.fit("majority-vote", pd.DataFrame(rows, columns=["item", "annotator", "label"]))
+    fit.save(tmp_path / "out", exports=["potato", "crowd-kit"])
+    labels = labels_of(tmp_path / "out")
+    assert {one["id"]: one["predictions"]["label"] for one in records_of(tmp_path / "out" / "potato.jsonl")} == labels
+    assert crowd_kit_read(tmp_path / "out") == labels
+    assert "exports=['potato', 'crowd-kit']" in (tmp_path / "out" / "label.yaml").read_text()
+    with pytest.raises(UnknownName, match="did you mean 'potato'"):
+        fit.save(tmp_path / "new", exports="potatoe")
+    with pytest.raises(BadInput, match=f"--export {SAME}: expected a dataset whose dataset.yaml says"):
+        fit.save(tmp_path / "new", exports=[SAME])
+    assert not (tmp_path / "new").exists()

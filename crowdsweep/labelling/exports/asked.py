@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.errors import BadInput, shown
+from crowdsweep.errors import BadInput, UnknownName, shown
 from crowdsweep.labelling.exports.items import described
 from crowdsweep.labelling.exports.label_studio import (
     Interface,
@@ -44,6 +44,7 @@ class Exports:
         """Checks that the forms can hold labels of a dataset, before anything is fitted to it.
 
         Raises:
+            UnknownName: there is no such form.
             BadInput: one cannot.
         """
         forms = self._forms(dataset)
@@ -77,6 +78,9 @@ class Exports:
         return files
 
     def _forms(self, dataset: CrowdDataset) -> list[str]:
+        known = [SAME, LABEL_STUDIO, *EXPORTS]
+        if unknown := next((form for form in self.forms if form not in known), None):
+            raise UnknownName("form", unknown, known)
         return list(dict.fromkeys(_form_of(dataset) if form == SAME else form for form in self.forms))
 
     def _interface(self, dataset: CrowdDataset) -> Interface | None:

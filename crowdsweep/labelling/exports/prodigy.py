@@ -21,18 +21,19 @@ _BINARY = {"accept", "reject"}
 def prodigy(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     """Returns a task for each item; one of accepting a label where that was asked, else of choices."""
     about, dataset = described(fitted.dataset), fitted.dataset
-    binary = about.form == "prodigy" and about.question and set(dataset.class_labels) <= _BINARY
+    own = about.form == "prodigy"
+    binary = own and about.question and set(dataset.class_labels) <= _BINARY
     named = zip(labels_of_file(dataset), dataset.class_names, strict=True)
     options = [{"id": label, "text": name} for label, name in named]
     tasks = (
-        _task(item, _decision(item, about.question) if binary else _choice(item, options))
+        _task(item, _decision(item, about.question) if binary else _choice(item, options), own=own)
         for item in labelled_as_items(labelled, fitted)
     )
     return {"prodigy.jsonl": json_lines(tasks)}
 
 
-def _task(item: Item, answer: dict[str, Any]) -> dict[str, Any]:
-    number = {"_input_hash": item.id} if isinstance(item.id, int) else {}
+def _task(item: Item, answer: dict[str, Any], *, own: bool) -> dict[str, Any]:
+    number = {"_input_hash": item.id} if own else {}
     shown = item.data or {"text": item.name}
     told = {"item": item.name, "probability": item.probability}
     return {**shown, **number, **answer, "_annotator_id": ANNOTATOR, "_session_id": ANNOTATOR, "meta": told}
