@@ -25,7 +25,7 @@ from crowdsweep.data.on_disk.doors import reading
 from crowdsweep.errors import DataError
 
 DESCRIPTION_FILE = "dataset.yaml"
-_KEYS = ("name", "title", "scale", "missing", "form", "question", "about", "numbers")
+_KEYS = ("name", "title", "scale", "missing")  # that people write
 _MOST_BYTES, _DEEPEST = 1 << 16, 4  # a few keys with a text each need far less
 
 
