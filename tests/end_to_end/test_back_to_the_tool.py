@@ -519,3 +519,12 @@ def test_a_fit_in_python_is_saved_for_tools_too(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=f"--export {SAME}: expected a dataset whose dataset.yaml says"):
         fit.save(tmp_path / "new", exports=[SAME])
     assert not (tmp_path / "new").exists()
+
+
+def test_the_results_of_a_batch_join_the_items_that_they_are_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = taken_through("mturk", mturk_file(answered(), tmp_path), tmp_path, "--export", "mturk")
+    mturk_read(out)  # leaves what comes back of the batch
+    assert run_command_line(["add", str(tmp_path / "data"), str(tmp_path / "next.csv")]) == 0
+    assert "23 answers added: 23 items (0 new), 1 annotators (1 new)" in capsys.readouterr().out

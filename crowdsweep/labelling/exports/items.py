@@ -17,6 +17,7 @@ from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.tables import decided
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_DECIMAL = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}")
 
 
 class Item(NamedTuple):
@@ -84,12 +85,9 @@ def labels_of_file(dataset: CrowdDataset) -> list[Any]:
 
 def _number(label: str) -> int | float | str:
     """Returns the number that a label was; a label that is none, which a person has added, as it is."""
-    for kind in (int, float):
-        try:
-            return kind(label)
-        except ValueError:
-            continue
-    return label
+    if _WHOLE.fullmatch(label):
+        return int(label)
+    return float(label) if _DECIMAL.fullmatch(label) else label
 
 
 def json_lines(records: Iterable[Mapping[str, Any]]) -> bytes:

@@ -27,7 +27,7 @@ from crowdsweep.labelling.labelled import Labelled
 
 _DECIMALS = 10
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
-_CHUNK = 1 << 16  # answers whose matrices are held at once
+_CHUNK = 1 << 12  # answers whose matrices are held at once
 
 
 def lewidi(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:

@@ -4,7 +4,8 @@
     h1,good film,happy,0.93
 
 A project's page shows `${text}` and `${label}`; results then have `Input.id`, by which `crowdsweep add` puts the new
-answers to the items that they are about, whatever HITs they stand in.
+answers to the items that they are about, whatever HITs they stand in. Texts are written as they are, also those that a
+spreadsheet takes for formulas: an item that came back with another text would be refused.
 """
 
 import io
