@@ -188,18 +188,20 @@ class Fit:
         except FitFailed as error:
             raise BadInput(f"features: model {self.model!r} cannot read these: {error}") from error
 
-    def save(self, folder: str | Store) -> None:
+    def save(self, folder: str | Store, exports: Sequence[str] = ()) -> None:
         """Writes what `crowdsweep label` writes: labels.csv and .parquet, annotators.csv, next.csv, the classifier, …
 
         Args:
             folder: a new or an empty one, or one that labels were written to; or a URI (`s3://bucket/prefix`).
+            exports: forms of other tools to write too, as `--export` names them: `["argilla"]`, `["same"]`.
 
         Raises:
-            BadInput: it holds something else.
+            BadInput: it holds something else, or a form is not known or cannot hold these labels.
             NotWritten: it cannot be written.
         """
         # It knows of sweeps, reports and networks, which a fit need not wait for.
         from crowdsweep.labelling.chosen import Chosen  # noqa: PLC0415
+        from crowdsweep.labelling.exports.asked import Exports  # noqa: PLC0415
         from crowdsweep.labelling.folder import write_labels  # noqa: PLC0415
         from crowdsweep.labelling.label_files import check_folder  # noqa: PLC0415
 
@@ -213,8 +215,11 @@ class Fit:
         )
         place = store_named(folder)
         check_folder(place)
+        asked = Exports(forms=[exports] if isinstance(exports, str) else list(exports))
+        asked.check(self.fitted.dataset)
+        words = f"{str(folder)!r}, exports={asked.forms!r}" if asked.forms else f"{str(folder)!r}"
         with one_thread():
-            write_labels(self.fitted, chosen, place, f"{self.command}.save({str(folder)!r})")
+            write_labels(self.fitted, chosen, place, f"{self.command}.save({words})", asked)
 
     def __repr__(self) -> str:
         fits = "1 fit" if len(self.fitted.fits) == 1 else f"{len(self.fitted.fits)} fits"

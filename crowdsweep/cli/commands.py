@@ -15,7 +15,7 @@ from crowdsweep.cli.add import add
 from crowdsweep.cli.asked import asked_sweep, overrides_option, sweep_argument
 from crowdsweep.cli.compare import compare
 from crowdsweep.cli.completion import completion, models_named, stores_named, stores_or_datasets_named
-from crowdsweep.cli.data import data
+from crowdsweep.cli.data import EXPORT_NAMES, data
 from crowdsweep.cli.doctor import doctor
 from crowdsweep.cli.explain import explain
 from crowdsweep.cli.fetch import fetch
@@ -330,8 +330,8 @@ def _for_a_paper(store: Store | None, formats: str | None, *, methods: bool, lat
     "--export",
     "exports",
     multiple=True,
-    type=click.Choice(["label-studio", "crowd-kit", "cleanlab"]),
-    help="Also write files that this tool reads.",
+    type=click.Choice(EXPORT_NAMES),
+    help="Also write files that this tool reads; same: the one whose file the dataset was made of.",
 )
 @click.option(
     "--interface",
@@ -355,7 +355,7 @@ def label(
     """
     say_first(f"{place or 'the latest sweep'}: reading it")
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
-    from crowdsweep.labelling.exports import Exports
+    from crowdsweep.labelling.exports.asked import Exports
     from crowdsweep.labelling.folder import default_folder, fit_chosen
     from crowdsweep.labelling.in_mlflow import write_and_tell
     from crowdsweep.labelling.label_files import check_folder

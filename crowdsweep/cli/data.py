@@ -41,6 +41,7 @@ FORM_NAMES = (
     "prodigy",
     "mturk",
 )
+EXPORT_NAMES = ("same", *(name for name in FORM_NAMES if name != "csv"))
 
 
 def columns_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -132,6 +132,7 @@ def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
 
 def _tell(folder: Path, begun: "Begun") -> None:
     """Says what was written and what to type next."""
+    from crowdsweep.data.on_disk.description import read_description
     from crowdsweep.sweep.starter.sweep_text import next_commands
 
     data, rows = begun.dataset, begun.dataset.annotations
@@ -145,3 +146,6 @@ def _tell(folder: Path, begun: "Begun") -> None:
     say("next:")
     for line in next_commands(folder):
         click.echo(f"  {line}")
+    form = read_description(folder).form
+    if form not in ("", "csv"):
+        say(plain(f"labels go back to where they came from ({form}) by `crowdsweep label … --export same`"))

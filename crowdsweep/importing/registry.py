@@ -1,7 +1,7 @@
 """The forms that labels come in, by name, and the one way to read them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from crowdsweep.errors import DataError, UnknownName
@@ -96,4 +96,4 @@ def read_form(form: str, path: Path, asked: Asked | None = None) -> ImportedRows
             raise DataError(f"{path}: the form {form} takes {takes}; leave --{field.name} out")
     if not (is_file(path) or (FORMS[form].folders and is_folder(path))):
         raise DataError(f"{path}: expected a file to import, found {'a folder' if is_folder(path) else 'none'}")
-    return FORMS[form].read(path, asked)
+    return replace(FORMS[form].read(path, asked), form=form)

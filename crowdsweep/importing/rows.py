@@ -50,6 +50,10 @@ class ImportedRows:
         attributes: of annotators, what is known of them, by name; of all or of none. Empty texts are not known.
         notes: what was left out, and what was taken for what, in sentences.
         missing: what stood for a missing value.
+        form: of the file, a key of `registry.FORMS`.
+        question: what the file calls the one that was answered; empty where it has no name.
+        about: what the file calls the thing that it is about, likewise.
+        numbers: whether the file has its labels as numbers, and not as texts.
     """
 
     source: Path
@@ -69,6 +73,10 @@ class ImportedRows:
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     missing: Missing = USUAL
+    form: str = ""
+    question: str = ""
+    about: str = ""
+    numbers: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +147,8 @@ class Gathering:
     def __init__(self, source: Path, missing: Missing = USUAL) -> None:
         self.source, self.missing = source, missing
         self.notes: list[str] = []
+        self.question, self.about = "", ""
+        self._numbers = False
         self._most = max(bounds.MOST_RECORDS, bounds.size_on_disk(source))
         self._rows: list[Row] = []
         self._items: dict[str, str] = {}  # one object for each id, in however many rows it stands
@@ -193,6 +203,7 @@ class Gathering:
             self.not_given(labels[0], where)
             return
         given = tuple(sorted({text_of(label, "a label", f"{where}, {key}", self.missing) for label in there}))
+        self._numbers |= any(isinstance(label, int | float) and not isinstance(label, bool) for label in there)
         if len(self._rows) >= self._most:
             bounds.check_rows(len(self._rows) + 1, self.source, floor=self._most, what="answers")
         who = self._annotators.setdefault(who, who)
@@ -256,6 +267,9 @@ class Gathering:
             multilabel=several,
             notes=[*self.notes, *left_out],
             missing=self.missing,
+            question=self.question,
+            about=self.about,
+            numbers=self._numbers,
         )
 
     def _told_not_given(self) -> list[str]:

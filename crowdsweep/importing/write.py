@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -74,17 +75,7 @@ def write_rows(
             _write_features(place / "features-default.npz", imported)
         named = ((token[label], label) for label in classes)
         csv_files.write_rows(place / "classes.csv", ("label", "name"), named)
-        name = folder.resolve().name
-        about: dict[str, str | list[str]] = {
-            "name": name,
-            "title": title or name,
-            "scale": "multilabel" if imported.multilabel else scale or ("ordinal" if imported.ordinal else "nominal"),
-        }
-        if imported.missing.told:
-            about["missing"] = sorted(imported.missing.words)
-        if imported.image:
-            about["images"] = os.path.relpath(imported.source.resolve().parent, folder.resolve())
-        text = yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(_about(imported, folder, title, scale), sort_keys=False, allow_unicode=True)
         (place / "dataset.yaml").write_text(text, encoding="utf-8")
         dataset = read_folder(place)
         for file, content in (beside(dataset) if beside else {}).items():
@@ -100,6 +91,23 @@ def _items(imported: ImportedRows, token: dict[str, str]) -> dict[str, Sequence[
     if imported.gold:
         columns["gold"] = [_joined(imported.gold.get(item, ()), token) for item in imported.items]
     return columns
+
+
+def _about(imported: ImportedRows, folder: Path, title: str, scale: Scale | None) -> dict[str, Any]:
+    """Returns what dataset.yaml says."""
+    name = folder.resolve().name
+    about: dict[str, Any] = {
+        "name": name,
+        "title": title or name,
+        "scale": "multilabel" if imported.multilabel else scale or ("ordinal" if imported.ordinal else "nominal"),
+        "missing": sorted(imported.missing.words) if imported.missing.told else None,
+        "images": os.path.relpath(imported.source.resolve().parent, folder.resolve()) if imported.image else None,
+        "form": imported.form,
+        "question": imported.question,
+        "about": imported.about,
+        "numbers": imported.numbers,
+    }
+    return {key: told for key, told in about.items() if told or told == []}
 
 
 def _write_features(path: Path, imported: ImportedRows) -> None:

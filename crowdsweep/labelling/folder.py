@@ -17,7 +17,7 @@ from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.clusters import cluster_tables
-from crowdsweep.labelling.exports import NOTHING, Exports
+from crowdsweep.labelling.exports.asked import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.label_files import LABELS, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items

@@ -11,7 +11,7 @@ import numpy as np
 
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.chosen import Chosen
-from crowdsweep.labelling.exports import Exports
+from crowdsweep.labelling.exports.asked import Exports
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.folder import told_of, write_labels
 from crowdsweep.labelling.label_files import CLASSIFIER, CLASSIFIER_OF_LABELS

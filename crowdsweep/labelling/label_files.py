@@ -21,7 +21,9 @@ CLASSIFIER = "classifier"
 _FILE = re.compile(
     r"label\.yaml|(labels|annotators|answers|next|item_clusters|annotator_clusters|clusters)\.csv"
     r"|(labels|probabilities|raw-probabilities|confusion|crowd-kit-labels|crowd-kit-probabilities|cleanlab-labels)"
-    r"\.parquet|label-studio\.(json|xml)|cleanlab-pred-probs\.npy|cleanlab-classes\.json"
+    r"\.parquet|label-studio\.(json|xml)|cleanlab-pred-probs\.npy|argilla\.json|(doccano|prodigy|potato)\.jsonl"
+    r"|mturk\.csv|lewidi(-(train|dev|test|unlabelled))?-(soft|pe)\.tsv|(matrix|snorkel|peerannot)-(labels"
+    r"|probabilities)\.npy|(cleanlab|matrix|snorkel|peerannot)-classes\.json|(matrix|snorkel)-items\.json"
     r"|classifier/(classifier\.json|fit-[0-9]{1,6}\.safetensors)"
 )
 _FACTS = ("command", "model", "dataset", "fingerprint", "seeds", "classes", "files", "written")

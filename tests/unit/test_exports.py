@@ -18,7 +18,7 @@ from crowdsweep.data.on_disk.folder import write_folder
 from crowdsweep.errors import BadInput
 from crowdsweep.importing.forms.label_studio import read_label_studio
 from crowdsweep.importing.rows import Asked
-from crowdsweep.labelling.exports import Exports
+from crowdsweep.labelling.exports.asked import Exports
 from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.labelling.labelled import labelled_items
 
@@ -185,7 +185,7 @@ def test_cleanlab_gets_its_matrix_and_probabilities(dataset):
 
 
 def test_what_a_form_cannot_hold_is_refused(dataset, monkeypatch):
-    monkeypatch.setattr("crowdsweep.labelling.exports._MOST_CELLS", 8)
+    monkeypatch.setattr("crowdsweep.labelling.exports.cleanlab._MOST_CELLS", 8)
     with pytest.raises(BadInput, match="3 items × 3 annotators"):
         files_of(dataset, "cleanlab")
 

@@ -15,7 +15,7 @@ import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
 from crowdsweep.files.csv_files import to_csv
-from crowdsweep.labelling.label_studio import check_written
+from crowdsweep.labelling.exports.label_studio import check_written
 from crowdsweep.labelling.tables import escaped
 
 OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -74,7 +74,7 @@ def test_xml_holds_the_classes_or_is_refused_before_the_fit(tmp_path: Path) -> N
     assert {choice.get("value") for choice in root.iter("Choice")} == set(cs.load(str(data)).dataset.class_labels)
     for bad in ("no\x1b[31m", "a\x01", "\ufffe", "\ud800"):
         with pytest.raises(BadInput, match="XML"):
-            check_written([*fine, bad], multilabel=False)
+            check_written([*fine, bad])
     data = folder_of(tmp_path / "e", annotations=answers(["no\x1b[31m", "yes"]))
     before = sorted(path.name for path in tmp_path.iterdir())
     assert run_command_line([*words[:1], str(data), *words[2:5], str(tmp_path / "p"), *words[6:]]) == 2

@@ -1,10 +1,15 @@
-"""`dataset.yaml`: name, title and scale of a dataset folder, and what stands for a missing value in it.
+"""`dataset.yaml`: name, title and scale of a dataset folder, what stands for a missing value in it, and of which form
+of file it was made, which `label --export same` goes back to.
 
     name: photos
     title: Is there a cat?
     scale: nominal
     missing: [NA, "-99"]    optional; `missing: []` where nothing but an empty field does
     images: ../photos       optional: the folder that the names of images begin in; this one where it is left out
+    form: label-studio      optional, written by imports: of the file; what its question is called, and what the tool
+    question: stars         calls the thing that it is about; and whether the file has labels as numbers
+    about: text
+    numbers: true
 
 All values are texts, whatever YAML makes of them elsewhere: `name: 012` is `012`, and `name: no` is `no`.
 """
@@ -21,7 +26,7 @@ from crowdsweep.data.on_disk.doors import reading
 from crowdsweep.errors import DataError
 
 DESCRIPTION_FILE = "dataset.yaml"
-_KEYS = ("name", "title", "scale", "missing", "images")
+_KEYS = ("name", "title", "scale", "missing", "images")  # that people write
 _MOST_BYTES, _DEEPEST = 1 << 16, 4  # a few keys with a text each need far less
 
 
@@ -34,6 +39,10 @@ class Description:
         scale: of the labels.
         missing: what stands for a missing value.
         images: the folder of its images, from its own on.
+        form: of the file that it was imported from (`importing.registry`); empty where nobody noted it.
+        question: what the file calls its question; empty where it has no name.
+        about: what the file calls the thing that the question is about, likewise.
+        numbers: whether the file has its labels as numbers, and not as texts.
     """
 
     name: str
@@ -41,6 +50,10 @@ class Description:
     scale: Scale = "nominal"
     missing: Missing = USUAL
     images: str = ""
+    form: str = ""
+    question: str = ""
+    about: str = ""
+    numbers: bool = False
 
 
 def read_description(folder: Path) -> Description:
@@ -55,7 +68,7 @@ def read_description(folder: Path) -> Description:
     given = _plain(path) if path.is_file() else {}
     if not isinstance(given, dict):
         raise DataError(f"{path}: expected keys such as {', '.join(_KEYS)}, got {type(given).__name__}")
-    for key in ("name", "title", "images"):
+    for key in ("name", "title", "images", "form", "question", "about", "numbers"):
         if isinstance(given.get(key), dict | list):
             raise DataError(f"{path}, {key}: expected a text, got {type(given[key]).__name__}")
     scale = given.get("scale", "nominal")
@@ -67,6 +80,10 @@ def read_description(folder: Path) -> Description:
         scale=cast(Scale, scale),
         missing=_missing(path, given["missing"]) if "missing" in given else USUAL,
         images=given.get("images", ""),
+        form=given.get("form", ""),
+        question=given.get("question", ""),
+        about=given.get("about", ""),
+        numbers=given.get("numbers") == "true",
     )
 
 

@@ -58,7 +58,7 @@ def read_argilla(path: Path, asked: Asked) -> ImportedRows:
                 several = isinstance(given.value, list)
                 multilabel |= several
                 gathered.answer(item, given.user, given.value if several else [given.value], given.where, key="value")
-    one_question(path, list(questions), asked.question)
+    gathered.question = one_question(path, list(questions), asked.question)
     return gathered.imported(multilabel=multilabel)
 
 

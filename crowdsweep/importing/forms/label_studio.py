@@ -43,7 +43,7 @@ def read_label_studio(path: Path, asked: Asked) -> ImportedRows:
 
 def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
     gathered, ids, question = Gathering(path, asked.missing), Ids(path, "task", asked.missing), asked.question
-    questions: dict[str, None] = {}
+    questions: dict[str, str] = {}  # what each is about
     names: dict[str, str] = {}
     other: set[str] = set()
     trusted: dict[str, set[tuple[str, ...]]] = {}
@@ -58,8 +58,7 @@ def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
             if an_object(annotation, place).get("was_cancelled"):
                 gathered.leave_out("cancelled annotations")
                 continue
-            answers = dict(_answers(annotation, place, question, other))
-            questions |= dict.fromkeys(answers)
+            answers = dict(_answers(annotation, place, question, other, questions))
             if not answers:
                 gathered.leave_out("annotations without an answer" + (f" to {question}" if question else ""))
                 continue
@@ -76,7 +75,9 @@ def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
             f"regions, relations, texts and paths of a taxonomy are not read; ask by <Choices>, or save a table with a "
             f"row an answer, whose label is the class"
         )
-    one_question(path, list(questions), question, f", but {', '.join(sorted(other))}" if other else "")
+    others = f", but {', '.join(sorted(other))}" if other else ""
+    gathered.question = one_question(path, list(questions), question, others)
+    gathered.about = questions[gathered.question]
     gold = {item: next(iter(known)) for item, known in trusted.items() if len(known) == 1}
     if trusted:
         gathered.notes.append(
@@ -91,9 +92,10 @@ def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _answers(
-    annotation: Mapping[str, Any], where: str, question: str | None, other: set[str]
+    annotation: Mapping[str, Any], where: str, question: str | None, other: set[str], questions: dict[str, str]
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Yields (question, classes) of an annotation; kinds of results that are no classes are added to `other`."""
+    """Yields (question, classes) of an annotation; kinds of results that are no classes are added to `other`, and to
+    `questions` what each is about."""
     seen: set[str] = set()
     for number, result in enumerate(part(annotation.get("result"), list, f"{where}, result")):
         place = f"{where}, result.{number}"
@@ -116,6 +118,7 @@ def _answers(
                 f"answers about other items: make a task of each region"
             )
         seen.add(name)
+        questions.setdefault(name, str(result.get("to_name", "")))
         yield name, labels
 
 
@@ -134,6 +137,7 @@ def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str], missi
 def _read_min(path: Path, asked: Asked) -> ImportedRows:
     key, of_items = _min_keys(path, asked.question)
     gathered, ids = Gathering(path, asked.missing), Ids(path, "row", asked.missing)
+    gathered.question = key
     for position, row in objects(path):
         where = f"{path}, row {position}"
         data = {name: row[name] for name in of_items if name in row}

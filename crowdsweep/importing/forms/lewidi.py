@@ -151,7 +151,8 @@ def _add(gathered: Gathering, about: _Items, name: str, split: str, given: Mappi
     about.split[item] = split
     if len(texts) == 2:
         about.text_b[item] = texts[1]
-    gathered.show(item, parts)
+    asked = str(given.get("annotators") or "").split(",")  # of unanswered items too: whose answers are to be predicted
+    gathered.show(item, parts, annotators=[who for who in asked if who])
     soft = part(given.get("soft_label"), dict, f"{where}, soft_label")
     several = bool(soft) and all(isinstance(share, dict) for share in soft.values())
     if about.several is None:

@@ -19,7 +19,7 @@ from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, one_question
 
-_ANSWER, _FORM = "Answer.", "Answer.taskAnswers"
+_ANSWER, _FORM, _INPUT = "Answer.", "Answer.taskAnswers", "Input."
 _SWITCH = {"true": True, "on": True, "false": False, "off": False, "": False}
 Options = Mapping[str, str]
 
@@ -35,14 +35,17 @@ def read_mturk(path: Path, asked: Asked) -> ImportedRows:
     item_column = next((name for name in ("Input.id", "HITId") if name in columns), None)
     if item_column is None:
         raise DataError(f"{path}: expected a column Input.id or HITId, got {', '.join(columns) or 'an empty file'}")
-    text_column = next((name for name in columns if name.startswith("Input.") and name != "Input.id"), None)
+    inputs = [name for name in columns if name.startswith(_INPUT) and name != "Input.id"]
+    text_column = next(iter(inputs), None)
     questions = _questions(path, columns)
     asked_for = None if asked.question is None else asked.question.removeprefix(_ANSWER)
     question = one_question(path, list(questions), asked_for)
     gathered = Gathering(path, asked.missing)
+    gathered.question = question
     for where, record in records(path, [item_column, "WorkerId"]):
         text = None if text_column is None else record[text_column]
         item = gathered.item(record[item_column], f"{where}, column {item_column}", text)
+        gathered.show(item, {name.removeprefix(_INPUT): record[name] for name in inputs})
         if record.get("AssignmentStatus", "").strip().lower() == "rejected" or record.get("Reject", "").strip():
             gathered.leave_out("rejected assignments")
             continue

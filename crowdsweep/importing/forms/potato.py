@@ -38,6 +38,7 @@ def read_potato(path: Path, asked: Asked) -> ImportedRows:
         )
     question = one_question(path, list(questions), asked.question)
     gathered = Gathering(path, asked.missing)
+    gathered.question = question
     for where, record in records(path, [_USER, _ITEM], lambda: gathered.leave_out("rows without anything in them")):
         item = gathered.item(record[_ITEM], f"{where}, column {_ITEM}", record.get(_TEXT))
         labels = _chosen(record, questions[question])

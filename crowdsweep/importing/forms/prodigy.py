@@ -27,6 +27,7 @@ def read_prodigy(path: Path, asked: Asked) -> ImportedRows:
     choices = any("accept" in record for _, record in objects(path))
     question = None if choices else _label_asked(path, asked.question)
     gathered = Gathering(path, asked.missing)
+    gathered.question = question or ""
     multilabel = False
     for position, record in objects(path):
         where = f"{path}, entry {position}"

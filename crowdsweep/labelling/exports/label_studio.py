@@ -1,8 +1,8 @@
 """Labels for Label Studio: tasks with predictions, and the labelling interface that shows them.
 
 https://labelstud.io/guide/predictions: a prediction is the answer to one question (`from_name`) about one thing that is
-shown (`to_name`), with a score and the model's name. Both are names in the interface of a project; a new project takes
-ours, and the predictions of one that exists go by its own (`read_interface`).
+shown (`to_name`), with a score and the model's name. Both are names in the interface of a project: those of the project
+that a dataset was exported from are known, those of another are read (`read_interface`), and a new project takes ours.
 """
 
 import json
@@ -13,17 +13,15 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
-import numpy as np
-
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.on_disk.doors import bytes_of, reading
-from crowdsweep.data.on_disk.shown import read_shown
 from crowdsweep.errors import BadInput, plain, shortened
+from crowdsweep.labelling.exports.items import described, labelled_as_items, shown_of
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
-from crowdsweep.labelling.tables import decided
 
 _LARGEST = 1 << 20  # bytes of an interface
+_FEWEST_STARS, _LONGEST = 5, 4  # a Rating has five where it does not say; digits of how many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,54 +29,65 @@ class Interface:
     """What a project calls what.
 
     Attributes:
-        question: `name` of its Choices.
+        question: `name` of its Choices, or of its Rating.
         shown: `name` of the tag that these are about.
         key: of a task's data, what that tag shows.
+        stars: how many a Rating has; None of Choices.
     """
 
     question: str = "label"
     shown: str = "text"
     key: str = "text"
+    stars: int | None = None
 
 
-def read_interface(path: Path, classes: Sequence[str], *, multilabel: bool) -> Interface:
-    """Reads the labelling interface of a project: its one Choices with these classes.
+def own_interface(dataset: CrowdDataset) -> Interface:
+    """Returns what the project calls what that the dataset was exported from, and else names of ours."""
+    about = described(dataset)
+    if about.form != "label-studio":
+        return Interface()
+    highest = max([_FEWEST_STARS, *(int(label) for label in dataset.class_labels if label.isdecimal())])
+    return Interface(
+        question=about.question or Interface.question,
+        shown=about.about or Interface.shown,
+        stars=highest if about.numbers else None,
+    )
+
+
+def read_interface(path: Path, dataset: CrowdDataset) -> Interface:
+    """Reads the labelling interface of a project: its one Choices with a dataset's classes; of ratings its Rating.
 
     Args:
         path: XML, as the project's settings show it under "Code".
-        classes: that will be predicted.
-        multilabel: an item may have several of them.
+        dataset: whose classes will be predicted.
 
     Raises:
         BadInput: it is no XML, has no such Choices or several, or does not show what they are about.
     """
+    classes, stars = dataset.class_labels, own_interface(dataset).stars
+    kind = "Choices" if stars is None else "Rating"
     expected = "the labelling interface of a Label Studio project, XML as its settings show it"
     with reading(path, expected):
         text = bytes_of(path, _LARGEST, expected).decode("utf-8")
         root = ElementTree.fromstring(text)  # noqa: S314 - expat caps what entities stand for
-    asked = root.findall(".//Choices")
+    asked = root.findall(f".//{kind}")
     fit = [choices for choices in asked if _missing(choices, classes) is None]
     if len(fit) != 1:
         there = "; ".join(f"{one.get('name')} without {_missing(one, classes)!r}" for one in asked if one not in fit)
         found = f"{len(fit)} of them" if fit else shortened(there) or "none"
-        raise BadInput(f"{path}: expected one <Choices> with all of {shortened(', '.join(classes))}, got {found}")
+        raise BadInput(f"{path}: expected one <{kind}> with all of {shortened(', '.join(classes))}, got {found}")
     (choices,) = fit
-    if multilabel and choices.get("choice") != "multiple":
+    if dataset.scale == "multilabel" and choices.get("choice") != "multiple":
         raise BadInput(f'{path}: expected choice="multiple" at <Choices>, as items may have several classes; got one')
     question, shown = choices.get("name", ""), choices.get("toName", "")
     tag = next((tag for tag in root.iter() if tag.get("name") == shown and tag is not choices), None)
     value = "" if tag is None else tag.get("value", "")
     if not (question and shown and value.startswith("$") and len(value) > 1):
         raise BadInput(
-            f'{path}: expected <Choices name="…" toName="{shown or "…"}"> and a tag of that name with value="$…", got '
+            f'{path}: expected <{kind} name="…" toName="{shown or "…"}"> and a tag of that name with value="$…", got '
             f"name {question!r} and value {value!r}"
         )
-    return Interface(question=question, shown=shown, key=value[1:])
-
-
-def shown_of(dataset: CrowdDataset) -> dict[str, dict[str, Any]]:
-    """Returns by item what a project showed of it, where the dataset was imported with that."""
-    return read_shown(Path(dataset.folder)) if dataset.folder else {}
+    return Interface(question=question, shown=shown, key=value[1:], stars=stars)
 
 
 def check_shown(interface: Interface, dataset: CrowdDataset, path: Path) -> None:
@@ -102,44 +111,46 @@ def check_shown(interface: Interface, dataset: CrowdDataset, path: Path) -> None
 
 def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None) -> dict[str, bytes]:
     """Returns files to import: tasks with predictions, and where no interface is given one that shows them."""
-    dataset = fitted.dataset
-    multilabel = dataset.scale == "multilabel"
-    names = interface or Interface()
-    texts, known = dataset.items.text, shown_of(dataset)
+    names = interface or own_interface(fitted.dataset)
     tasks: list[dict[str, Any]] = []
-    scores = decided(labelled.probs, dataset.class_labels, multilabel=multilabel)["probability"]
-    for code, probs, score in zip(labelled.code, labelled.probs, scores.tolist(), strict=True):
-        item = dataset.item_names[int(code)]
-        best = np.flatnonzero(probs > 0.5) if multilabel else [probs.argmax()]
-        labels = [dataset.class_labels[one] for one in best]
-        answer = {"from_name": names.question, "to_name": names.shown, "type": "choices", "value": {"choices": labels}}
-        prediction = {"model_version": fitted.model, "score": score, "result": [answer]}
-        shown = known.get(item, {})
-        data = {"item": item, names.key: item if texts is None else texts[int(code)], **shown.get("data", {})}
-        number = {} if shown.get("id") is None else {"id": shown["id"]}
+    for item in labelled_as_items(labelled, fitted):
+        rated = names.stars is not None
+        value = {"rating": item.label} if rated else {"choices": [str(label) for label in item.labels]}
+        answer = {"from_name": names.question, "to_name": names.shown, "type": "rating" if rated else "choices"}
+        prediction = {
+            "model_version": fitted.model,
+            "score": item.probability,
+            "result": [answer | {"value": value}] if item.labels else [],
+        }
+        number = {} if item.kept.get("id") is None else {"id": item.kept["id"]}
+        data = {"item": item.name, names.key: item.text or item.name, **item.kept.get("data", {})}
         tasks.append({**number, "data": data, "predictions": [prediction]})
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
     files = {"label-studio.json": text.encode(errors="backslashreplace")}
     if interface is None:
-        files["label-studio.xml"] = _written(names, dataset.class_labels, multilabel=multilabel).encode()
+        files["label-studio.xml"] = _written(names, fitted.dataset).encode()
     return files
 
 
 def _missing(choices: ElementTree.Element, classes: Sequence[str]) -> str | None:
     """Returns the first class that cannot be chosen; None where all can, or where tasks say what can."""
+    if choices.tag == "Rating":
+        stars = choices.get("maxRating", "")
+        most = int(stars) if stars.isdecimal() and len(stars) < _LONGEST else _FEWEST_STARS
+        return next((name for name in classes if not (name.isdecimal() and int(name) <= most)), None)
     there = {choice.get("alias") or choice.get("value") for choice in choices.iter("Choice")}
     return next((name for name in classes if name not in there), None) if there else None
 
 
-def check_written(classes: Sequence[str], *, multilabel: bool) -> None:
-    """Checks that an interface can be written that gives these classes back: XML cannot hold every character.
+def check_written(names: Sequence[str]) -> None:
+    """Checks that an interface can be written that gives classes of these names back: XML cannot hold every character.
 
     Raises:
         BadInput: it cannot.
     """
-    for name in classes:
+    for name in names:
         try:
-            root = ElementTree.fromstring(_written(Interface(), [name], multilabel=multilabel))  # noqa: S314 - our own
+            root = ElementTree.fromstring(f"<View>{_choice(name)}</View>")  # noqa: S314 - our own
             kept = [choice.get("value") for choice in root.iter("Choice")]
         except (ElementTree.ParseError, UnicodeError):
             kept = []
@@ -150,14 +161,19 @@ def check_written(classes: Sequence[str], *, multilabel: bool) -> None:
             )
 
 
-def _written(names: Interface, classes: Sequence[str], *, multilabel: bool) -> str:
-    kind = "multiple" if multilabel else "single"
-    lines = [
-        "<View>",
-        f'  <Text name="{names.shown}" value="${names.key}"/>',
-        f'  <Choices name="{names.question}" toName="{names.shown}" choice="{kind}">',
-        *(f"    <Choice value={quoteattr(name)}/>" for name in classes),
+def _written(names: Interface, dataset: CrowdDataset) -> str:
+    question, shown = quoteattr(names.question), quoteattr(names.shown)
+    kind = "multiple" if dataset.scale == "multilabel" else "single"
+    asked = [
+        f'  <Choices name={question} toName={shown} choice="{kind}">',
+        *(f"    {_choice(name)}" for name in dataset.class_labels),
         "  </Choices>",
-        "</View>\n",
     ]
+    if names.stars is not None:
+        asked = [f'  <Rating name={question} toName={shown} maxRating="{names.stars}"/>']
+    lines = ["<View>", f"  <Text name={shown} value={quoteattr('$' + names.key)}/>", *asked, "</View>\n"]
     return "\n".join(lines)
+
+
+def _choice(name: str) -> str:
+    return f"<Choice value={quoteattr(name)}/>"

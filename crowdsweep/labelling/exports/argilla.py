@@ -1,0 +1,41 @@
+"""Labels for Argilla: records with suggestions, which `dataset.records.from_json("argilla.json")` logs.
+
+    [{"id": "r1", "fields": {"text": "…"}, "metadata": {}, "responses": {}, "vectors": {},
+      "suggestions": {"mood": {"value": "happy", "score": 0.93, "agent": "dawid-skene"}}}]
+
+Records of ids that a dataset has are updated, and responses stay. So Argilla 2 writes records itself (`to_json`).
+"""
+
+import json
+from typing import Any
+
+from crowdsweep.labelling.exports.items import Item, described, labelled_as_items
+from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.labelled import Labelled
+
+QUESTION = "label"  # where the file had no name for it
+
+
+def argilla(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+    """Returns a record for each item, with its label as a suggestion to the question that the file asked; several
+    classes of an item are a list, each with its own score, as its multi-label questions have them."""
+    question = described(fitted.dataset).question or QUESTION
+    several = fitted.dataset.scale == "multilabel"
+    records = [_record(item, question, fitted.model, several) for item in labelled_as_items(labelled, fitted)]
+    text = json.dumps(records, ensure_ascii=False, indent=1)
+    return {"argilla.json": text.encode(errors="backslashreplace")}
+
+
+def _record(item: Item, question: str, model: str, several: bool) -> dict[str, Any]:
+    said = (item.labels, item.each) if several else (item.label, item.probability)
+    suggestion = dict(zip(("value", "score", "agent"), (*said, model), strict=True))
+    fields = item.data or {"text": item.name}  # a record needs one
+    suggestions = {question: suggestion} if item.labels else {}
+    return {
+        "id": item.name,
+        "fields": fields,
+        "metadata": {},
+        "suggestions": suggestions,
+        "responses": {},
+        "vectors": {},
+    }

@@ -1,0 +1,114 @@
+"""What a person wants written for other tools, checked before a fit and written after it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.errors import BadInput, UnknownName, shown
+from crowdsweep.labelling.exports.items import described
+from crowdsweep.labelling.exports.label_studio import (
+    Interface,
+    check_shown,
+    check_written,
+    label_studio,
+    own_interface,
+    read_interface,
+)
+from crowdsweep.labelling.exports.registry import EXPORTS, LABEL_STUDIO
+from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.labelled import Labelled
+
+SAME = "same"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exports:
+    """What is to be written for other tools.
+
+    Attributes:
+        forms: keys of `registry.EXPORTS`, `label-studio`, or `same`: the form of the file that the dataset was made of.
+        interface: of the Label Studio project that predictions are for; None for a new one.
+    """
+
+    forms: Sequence[str] = ()
+    interface: Path | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The options of `crowdsweep label` that ask for this."""
+        interface = [] if self.interface is None else ["--interface", str(self.interface)]
+        return [*(part for form in self.forms for part in ("--export", form)), *interface]
+
+    def check(self, dataset: CrowdDataset) -> None:
+        """Checks that the forms can hold labels of a dataset, before anything is fitted to it.
+
+        Raises:
+            UnknownName: there is no such form.
+            BadInput: one cannot.
+        """
+        forms = self._forms(dataset)
+        if self.interface is not None and LABEL_STUDIO not in forms:
+            raise BadInput("--interface: it is of a Label Studio project; add --export label-studio")
+        for form in forms:
+            if form == LABEL_STUDIO:
+                if self._interface(dataset) is None:
+                    names = own_interface(dataset)
+                    classes = dataset.class_labels if names.stars is None else ()
+                    check_written([*classes, names.question, names.shown])
+                continue
+            if dataset.scale == "multilabel" and not EXPORTS[form].several:
+                raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
+            if (check := EXPORTS[form].check) is not None:
+                check(dataset)
+
+    def files(self, labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+        """Returns files by name, of a dataset that was checked.
+
+        Args:
+            labelled: what is said of items.
+            fitted: by what.
+        """
+        files: dict[str, bytes] = {}
+        for form in self._forms(fitted.dataset):
+            if form == LABEL_STUDIO:
+                files |= label_studio(labelled, fitted, self._interface(fitted.dataset))
+            else:
+                files |= EXPORTS[form].write(labelled, fitted)
+        return files
+
+    def _forms(self, dataset: CrowdDataset) -> list[str]:
+        known = [SAME, LABEL_STUDIO, *EXPORTS]
+        if unknown := next((form for form in self.forms if form not in known), None):
+            raise UnknownName("form", unknown, known)
+        return list(dict.fromkeys(_form_of(dataset) if form == SAME else form for form in self.forms))
+
+    def _interface(self, dataset: CrowdDataset) -> Interface | None:
+        if self.interface is None:
+            return None
+        found = read_interface(self.interface, dataset)
+        check_shown(found, dataset, self.interface)
+        return found
+
+
+NOTHING = Exports()
+
+
+def _form_of(dataset: CrowdDataset) -> str:
+    """Returns the form that a dataset came in.
+
+    Raises:
+        BadInput: nobody noted it, or nothing reads it but what reads labels.csv.
+    """
+    form, known = described(dataset).form, sorted([LABEL_STUDIO, *EXPORTS])
+    if form in known:
+        return form
+    if form == "csv":
+        raise BadInput(
+            f"--export {SAME}: dataset {dataset.name} was made of a table, and labels.csv, which is written anyway, "
+            f"is one; leave --export out, or name a tool: {', '.join(known)}"
+        )
+    raise BadInput(
+        f"--export {SAME}: expected a dataset whose dataset.yaml says in which form its file came, as `init` "
+        f"notes it, got {shown(form) if form else 'none'} of {dataset.name}; name the tool: {', '.join(known)}"
+    )

@@ -1,0 +1,42 @@
+"""Labels for doccano: JSONL that its import takes for a project of text classification.
+
+    {"id": 1, "text": "…", "label": ["happy"], "probability": 0.93}
+
+https://doccano.github.io/doccano/tutorial: `text` and `label` are the columns that its import asks for; the others
+become the example's metadata. It makes new examples, so a new project is the place for them.
+"""
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.errors import BadInput
+from crowdsweep.labelling.exports.items import json_lines, labelled_as_items
+from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.labelled import Labelled
+
+
+def check_texts(dataset: CrowdDataset) -> None:
+    """Checks that every item has a text: doccano takes labels of texts alone, and no example without one.
+
+    Raises:
+        BadInput: an item has none.
+    """
+    texts = dataset.items.text or [""]
+    lacking = next((place for place, text in enumerate(texts) if not text.strip()), None)
+    if lacking is not None:
+        raise BadInput(
+            f"--export doccano: expected a text of each item, as doccano imports no labels of anything else; item "
+            f"{dataset.item_names[lacking]!r} has none: put the column text into items.csv"
+        )
+
+
+def doccano(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+    """Returns an example for each item."""
+    records = (
+        {
+            "id": item.id,
+            "text": item.text,
+            "label": [str(label) for label in item.labels],
+            "probability": item.probability,
+        }
+        for item in labelled_as_items(labelled, fitted)
+    )
+    return {"doccano.jsonl": json_lines(records)}

@@ -1,0 +1,106 @@
+"""The items that labels were found for, as other tools have them: with their texts, and all that their file showed."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.on_disk.description import Description, read_description
+from crowdsweep.data.on_disk.folder_files import JOIN
+from crowdsweep.data.on_disk.shown import read_shown
+from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.labelled import Labelled
+from crowdsweep.labelling.tables import decided
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_DECIMAL = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}")
+
+
+class Item(NamedTuple):
+    """An item with its label.
+
+    Attributes:
+        name: its id, as in labels.csv.
+        text: of it; empty where it has none.
+        data: what annotators saw of it, by the keys of the file that it came in; empty where nothing is known.
+        kept: what else was kept of it (`shown.py`): `id`, where the tool gives ids as numbers.
+        labels: the class, or the classes of a multi-label item: numbers where the file has numbers.
+        probability: of exactly these classes.
+        each: probability of each of them.
+    """
+
+    name: str
+    text: str
+    data: Mapping[str, Any]
+    kept: Mapping[str, Any]
+    labels: list[Any]
+    probability: float
+    each: list[float]
+
+    @property
+    def id(self) -> int | str:
+        """Its id as tools write it that number their items."""
+        return int(self.name) if _WHOLE.fullmatch(self.name) else self.name
+
+    @property
+    def label(self) -> Any:
+        """The class of an item that has one."""
+        return self.labels[0]
+
+
+def labelled_as_items(labelled: Labelled, fitted: Fitted) -> Iterator[Item]:
+    """Yields every item that has a label, in the order of labels.csv."""
+    dataset = fitted.dataset
+    multilabel = dataset.scale == "multilabel"
+    classes, known = labels_of_file(dataset), shown_of(dataset)
+    sure = decided(labelled.probs, dataset.class_labels, multilabel=multilabel)["probability"].tolist()
+    parts = {key: part for key, part in (("text", dataset.items.text), ("text_b", dataset.items.text_b)) if part}
+    for code, probs, probability in zip(map(int, labelled.code), labelled.probs, sure, strict=True):
+        name = dataset.item_names[code]
+        best = np.flatnonzero(probs > 0.5).tolist() if multilabel else [int(probs.argmax())]
+        kept, own = known.get(name, {}), {key: part[code] for key, part in parts.items()}
+        yield Item(
+            name=name,
+            text=own.get("text", ""),
+            data=kept.get("data") or own,
+            kept=kept,
+            labels=[classes[one] for one in best],
+            probability=probability,
+            each=probs[best].tolist(),
+        )
+
+
+def labels_of_file(dataset: CrowdDataset) -> list[Any]:
+    """Returns what each class is in the file: a number where the file has numbers, and where labels of several classes
+    stand for a class with a bar in its name, that name."""
+    if described(dataset).numbers:
+        return [_number(label) for label in dataset.class_labels]
+    named = zip(dataset.class_labels, dataset.class_names, strict=True)
+    return [name if dataset.scale == "multilabel" and JOIN in name else label for label, name in named]
+
+
+def _number(label: str) -> int | float | str:
+    """Returns the number that a label was; a label that is none, which a person has added, as it is."""
+    if _WHOLE.fullmatch(label):
+        return int(label)
+    return float(label) if _DECIMAL.fullmatch(label) else label
+
+
+def json_lines(records: Iterable[Mapping[str, Any]]) -> bytes:
+    """Returns a file with a record a line."""
+    lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+    return "".join(lines).encode(errors="backslashreplace")
+
+
+def shown_of(dataset: CrowdDataset) -> dict[str, dict[str, Any]]:
+    """Returns by item what a project showed of it, where the dataset was imported with that."""
+    return read_shown(Path(dataset.folder)) if dataset.folder else {}
+
+
+def described(dataset: CrowdDataset) -> Description:
+    """Returns what the dataset's folder says of the file that it was made of."""
+    return read_description(Path(dataset.folder)) if dataset.folder else Description(name=dataset.name)

@@ -1,0 +1,123 @@
+"""Labels as the LeWiDi shared task (2025) takes them: a line for each item, its id and a list, a file for each split.
+
+lewidi-test-soft.tsv    3944 <tab> [0.1, 0.2, 0.0, 0.7]     the share of annotators who choose each class
+lewidi-test-pe.tsv      3944 <tab> [4, 4, 1]                what each of its annotators answers, in the file's order
+
+Classes stand in the order of `classes.csv`. Items of several classes (VariErrNLI) have a pair [no, yes] for each class
+in the first, and in the second a list for each class, 1 for each annotator who chooses it. The task wants the names
+`CSC_test_soft.tsv` and `CSC_test_pe.tsv`, in one zip archive.
+
+Shares are the model's own, as the metrics of a sweep score them, not calibrated for being right. What an annotator
+answers is the likeliest under these and the annotator's confusion matrix; where a model knows no annotators, there is
+no such file.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from crowdsweep.data.dataset import SPLITS, CrowdDataset
+from crowdsweep.labelling.exports.items import shown_of
+from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.labelled import Labelled
+
+_DECIMALS = 10
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+_CHUNK = 1 << 12  # answers whose matrices are held at once
+
+
+def lewidi(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+    """Returns the files of all splits that have items of which the model says something."""
+    dataset = fitted.dataset
+    places = np.flatnonzero(~np.isnan(labelled.raw).any(axis=1))
+    answers = _answers(labelled, fitted, places.tolist()) if fitted.knows_annotators else {}
+    files: dict[str, bytes] = {}
+    for number, split in enumerate(SPLITS):
+        own = [place for place in places.tolist() if dataset.split[labelled.code[place]] == number]
+        ids = _ids(dataset, labelled.code[own], split)
+        stem = f"lewidi-{split}" if number else "lewidi"
+        if own:
+            soft = [_soft(labelled.raw[place], several=dataset.scale == "multilabel") for place in own]
+            files[f"{stem}-soft.tsv"] = _lines(ids, soft)
+        if any(place in answers for place in own):
+            files[f"{stem}-pe.tsv"] = _lines(ids, [answers.get(place, "[]") for place in own])
+    return files
+
+
+def _soft(probs: Float64[np.ndarray, " classes"], *, several: bool) -> str:
+    """Returns a distribution that sums to one in the digits that are written."""
+    rounded = probs.round(_DECIMALS)
+    if several:
+        return json.dumps([[round(1.0 - p, _DECIMALS), p] for p in rounded.tolist()])
+    rounded[rounded.argmax()] += 1.0 - rounded.sum()
+    return json.dumps(rounded.round(_DECIMALS).tolist())
+
+
+def _answers(labelled: Labelled, fitted: Fitted, places: Sequence[int]) -> dict[int, str]:
+    """Returns by place among the labelled items what each of its annotators answers."""
+    dataset = fitted.dataset
+    asked = _asked(dataset)
+    pairs = [(place, who) for place in places for who in asked.get(int(labelled.code[place]), [])]
+    found: dict[int, list[Any]] = {}
+    for start in range(0, len(pairs), _CHUNK):
+        chunk = np.array(pairs[start : start + _CHUNK], dtype=np.int64)
+        said = _likeliest(labelled.raw[chunk[:, 0]], chunk[:, 1], fitted)
+        for place, answer in zip(chunk[:, 0].tolist(), said, strict=True):
+            found.setdefault(place, []).append(answer)
+    if dataset.scale == "multilabel":
+        return {place: json.dumps(list(zip(*answers, strict=True))) for place, answers in found.items()}
+    classes = [int(label) if _WHOLE.fullmatch(label) else label for label in dataset.class_labels]
+    return {place: json.dumps([classes[one] for one in answers]) for place, answers in found.items()}
+
+
+def _likeliest(
+    probs: Float64[np.ndarray, "answers classes"], who: Int64[np.ndarray, " answers"], fitted: Fitted
+) -> list[Any]:
+    """Returns the class of each answer, or, multi-label, 1 and 0 for each class; of annotators who are not known (-1)
+    what the item's own probabilities say."""
+    several = fitted.dataset.scale == "multilabel"
+    known = who >= 0
+    annotators, place = np.unique(who[known], return_inverse=True)
+    said = probs.copy()
+    if len(annotators):
+        matrices = fitted.confusion(annotators.astype(np.int32))[place]
+        own = probs[known]
+        if several:
+            said[known] = own * matrices[..., 1, 1] + (1.0 - own) * matrices[..., 0, 1]
+        else:
+            said[known] = np.einsum("at,ato->ao", own, matrices)
+    return (said > 0.5).astype(int).tolist() if several else said.argmax(axis=1).tolist()
+
+
+def _asked(dataset: CrowdDataset) -> dict[int, list[int]]:
+    """Returns by number of an item the annotators who were asked, also those whose answer is not known: as the file
+    lists them, else those who answered."""
+    number = {name: place for place, name in enumerate(dataset.annotator_names)}
+    found: dict[int, list[int]] = {}
+    rows = dataset.annotations
+    for item, who in zip(rows.item.tolist(), rows.annotator.tolist(), strict=True):
+        people = found.setdefault(item, [])
+        if who not in people[-1:]:  # sorted by annotator; several classes are several rows
+            people.append(who)
+    known = shown_of(dataset)
+    for item, name in enumerate(dataset.item_names):
+        listed = known.get(name, {}).get("annotators")
+        if isinstance(listed, list) and listed:
+            found[item] = [number.get(str(who), -1) for who in listed]
+    return found
+
+
+def _ids(dataset: CrowdDataset, code: np.ndarray, split: str) -> list[str]:
+    """Returns the ids as they stood in the file: where the files number their items alike, imports put the split
+    before each of them."""
+    names = [dataset.item_names[int(one)] for one in code]
+    before = f"{split}-"
+    return [name.removeprefix(before) for name in names] if all(name.startswith(before) for name in names) else names
+
+
+def _lines(ids: Iterable[str], lists: Iterable[str]) -> bytes:
+    return "".join(f"{name}\t{told}\n" for name, told in zip(ids, lists, strict=True)).encode()

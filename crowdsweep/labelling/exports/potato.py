@@ -1,0 +1,33 @@
+"""Labels for Potato: items with predictions, with which it fills in the answers before annotators see them.
+
+    {"text": "…", "id": "1", "predictions": {"mood": "happy"}, "probability": 0.93}
+
+It is a data file (`data_files`), and as well what `pre_annotation` reads for the items that a task has:
+
+    pre_annotation:
+      enabled: true
+      predictions_file: potato.jsonl
+
+`mood` is the name of the annotation scheme; a scheme of several choices takes a list.
+"""
+
+from crowdsweep.labelling.exports.argilla import QUESTION
+from crowdsweep.labelling.exports.items import described, json_lines, labelled_as_items
+from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.labelled import Labelled
+
+
+def potato(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+    """Returns an item a line, with its label by the name of the scheme that the file had."""
+    scheme = described(fitted.dataset).question or QUESTION
+    several = fitted.dataset.scale == "multilabel"
+    records = (
+        {
+            **(item.data or {"text": item.name}),
+            "id": item.name,
+            "predictions": {scheme: list(map(str, item.labels)) if several else str(item.label)},
+            "probability": item.probability,
+        }
+        for item in labelled_as_items(labelled, fitted)
+    )
+    return {"potato.jsonl": json_lines(records)}
