@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fakes import FakeExecutor, HistorySearcher, MemoryJournal
+
 from crowdsweep.record.events import (
     Event,
     Mirror,
@@ -24,7 +26,6 @@ from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.resume import MakeSearcher
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, MemoryJournal
 
 
 def config_of(**changes: Any) -> SweepConfig:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from mirror_checks import failed, ok, one_of_each, spec, started
 from rich.console import Console
 
 from crowdsweep.analysis.underway.best import Best
@@ -27,7 +28,6 @@ from crowdsweep.record.events import (
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord, PlanRecord
 from crowdsweep.record.result import Status
-from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
 from crowdsweep.views.terminal.live import ConsoleMirror, Terminal
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from driven import by_point, config_of, drive, numbers
+from fakes import FakeExecutor, MemoryJournal
 
 from crowdsweep.record.events import (
     Event,
@@ -16,7 +17,6 @@ from crowdsweep.search.contract import Sampler
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.search_run import searcher_of
-from crowdsweep.testing.fakes import FakeExecutor, MemoryJournal
 from crowdsweep.trial.learning_curve import CurveSpec
 
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from journals import made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.two_sweeps import pairs_of
 from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.shown import shown_trials
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.tracking.run_records import BETWEEN, cell_name, trial_record
 from crowdsweep.views.mlflow.page import sweep_page
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from journals import made_up_sweep, made_up_trials
 from published_sweeps import scores
 
 import crowdsweep as cs
@@ -16,7 +17,6 @@ from crowdsweep.analysis.two_sweeps import differences_of_all, letter_of, pairs_
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 
 MEANS = {"a": 0.8, "b": 0.81, "c": 0.80002, "d": 0.7}
 
