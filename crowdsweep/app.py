@@ -116,7 +116,7 @@ def run(
             tracker = _tracker(plan, store, journal, interrupts)
         mirrors = [*([] if quiet else [_terminal(journal)]), *([] if tracker is None else [tracker])]
         if live:
-            from crowdsweep.views.live_page import LivePage  # noqa: PLC0415 - see above
+            from crowdsweep.views.live import LivePage  # noqa: PLC0415 - see above
 
             mirrors.append(LivePage(store, look=lambda: journal.state, slots=executor.slots_for, tell=_say))
         interrupts.listen()

@@ -13,10 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from crowdsweep import app
-from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.flat_tables import comparison_table, study_table
 from crowdsweep.analysis.pivot import Pivot, pivot_table
 from crowdsweep.analysis.standing import sweep_status
-from crowdsweep.analysis.study_table import study_table
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.together import pivot_of_all
 from crowdsweep.analysis.trial_table import TablePhase, results_table

@@ -36,14 +36,13 @@ from crowdsweep.record.state import JournalState
 from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell
 from crowdsweep.sweep.checkpoints import KeptCheckpoints
-from crowdsweep.sweep.in_flight import InFlight
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
+from crowdsweep.sweep.queues import InFlight, Waiting
 from crowdsweep.sweep.recorded import recorded_config, recorded_plan
 from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches, told_first
 from crowdsweep.sweep.search_run import SearchRun, Step
-from crowdsweep.sweep.waiting import Waiting
 from crowdsweep.trial.learning_curve import CurveSpec
 
 AHEAD = 0.1

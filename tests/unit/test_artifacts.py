@@ -11,7 +11,7 @@ from journals import made_up_sweep, made_up_trials
 from mirror_checks import ok, started
 
 from crowdsweep import app
-from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.data import catalogue
 from crowdsweep.errors import FitFailed, JournalError

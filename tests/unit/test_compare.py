@@ -8,7 +8,7 @@ import pytest
 from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.compare import Comparison, compare
-from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.flat_tables import comparison_table
 from crowdsweep.analysis.phrases import ranked_by_heldout, verdict
 from crowdsweep.analysis.phrases import tests_used as used_tests
 from crowdsweep.analysis.references import References

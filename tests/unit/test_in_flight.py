@@ -5,7 +5,7 @@ from collections import Counter
 
 from mirror_checks import spec
 
-from crowdsweep.sweep.in_flight import InFlight
+from crowdsweep.sweep.queues import InFlight
 from crowdsweep.sweepfile.records import Resources
 
 GPU = Resources(gpu=1.0)

@@ -11,7 +11,7 @@ from journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.analysis.underway.now import Watch
 from crowdsweep.record.events import BatchLost, SweepStarted, TrialFinished, TrialPlanned, TrialProgressed, TrialStarted
 from crowdsweep.record.journal import Journal
-from crowdsweep.views.live_page import LivePage
+from crowdsweep.views.live import LivePage
 
 MODELS = [{"name": "a", "label": "a", "params": {}}]
 

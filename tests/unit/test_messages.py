@@ -14,7 +14,7 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.events import SweepFinished, SweepStatus
 from crowdsweep.views.terminal.live import ConsoleMirror, Terminal
 from crowdsweep.views.terminal.messages import Warnings, columns_of, tell, wrapped
-from crowdsweep.views.terminal.status import describe_status
+from crowdsweep.views.terminal.stores import describe_status
 
 
 class Screen(io.StringIO):

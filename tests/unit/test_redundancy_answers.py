@@ -13,7 +13,7 @@ import pytest
 from journals import folded, made_up_sweep, made_up_trials
 
 import crowdsweep
-from crowdsweep.analysis.study_table import study_table
+from crowdsweep.analysis.flat_tables import study_table
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import SweepFileError

@@ -1,0 +1,100 @@
+"""Trials that wait for a slot, and trials that an executor has been given."""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.sweepfile.records import Resources
+from crowdsweep.trial.learning_curve import CurveSpec
+
+_Group = tuple[list[TrialSpec], CurveSpec]
+
+
+class Waiting:
+    """Groups of trials, each of one cell, in the order in which they came; False when there are none.
+
+    Args:
+        pack: most trials of a batch.
+    """
+
+    def __init__(self, pack: int) -> None:
+        self._pack = pack
+        self._queues: dict[Resources | None, tuple[deque[_Group], deque[_Group]]] = {}
+        self._trials: dict[Resources | None, int] = {}
+
+    def __bool__(self) -> bool:
+        return any(self._trials.values())
+
+    @property
+    def shapes(self) -> list[Resources | None]:
+        """What is asked for by trials that wait."""
+        return [shape for shape, trials in self._trials.items() if trials]
+
+    def add(self, specs: Sequence[TrialSpec], curve_spec: CurveSpec, resources: Resources | None) -> None:
+        """Queues the trials of one cell."""
+        reported, searched = self._queues.setdefault(resources, (deque(), deque()))
+        (reported if specs[0].phase == "report" else searched).append((list(specs), curve_spec))
+        self._trials[resources] = self._trials.get(resources, 0) + len(specs)
+
+    def take(self, resources: Resources | None, idle: int) -> _Group | None:
+        """Takes the trials of the next batch; None where none wait. What waits is spread over the idle slots.
+
+        Args:
+            resources: what the batch asks for.
+            idle: how many of its slots have nothing to do.
+        """
+        if not self._trials.get(resources):
+            return None
+        reported, searched = self._queues[resources]
+        queue = reported or searched
+        specs, curve_spec = queue.popleft()
+        size = min(self._pack, max(1, -(-self._trials[resources] // max(1, idle))))
+        taken, left = specs[:size], specs[size:]
+        if left:
+            queue.appendleft((left, curve_spec))
+        self._trials[resources] -= len(taken)
+        return taken, curve_spec
+
+
+class InFlight:
+    """The keys of trials that were submitted and have not finished; False when there are none.
+
+    Each question costs the same however many there are.
+    """
+
+    def __init__(self) -> None:
+        self._batch_of: dict[str, int] = {}  # key → number of its batch
+        self._left: dict[int, int] = {}  # number of a batch → trials of it that have not finished
+        self._shape_of: dict[int, Resources | None] = {}  # number of a batch → what it asked for
+        self._batches: Counter[Resources | None] = Counter()
+        self._numbered = 0
+
+    def __len__(self) -> int:
+        return len(self._batch_of)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._batch_of)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._batch_of
+
+    def batches(self, shape: Resources | None) -> int:
+        """Returns how many batches that asked for such a slot have a trial left."""
+        return self._batches[shape]
+
+    def add(self, specs: Sequence[TrialSpec], shape: Resources | None) -> None:
+        """Notes a batch."""
+        self._numbered += 1
+        self._batch_of.update((spec.key, self._numbered) for spec in specs)
+        self._left[self._numbered], self._shape_of[self._numbered] = len(specs), shape
+        self._batches[shape] += 1
+
+    def remove(self, key: str) -> None:
+        """Notes that a trial is over; of one that is not there nothing is known."""
+        number = self._batch_of.pop(key, None)
+        if number is None:
+            return
+        self._left[number] -= 1
+        if not self._left[number]:
+            del self._left[number]
+            self._batches[self._shape_of.pop(number)] -= 1
