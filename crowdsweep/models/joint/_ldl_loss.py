@@ -27,13 +27,18 @@ class HeadsLoss:
         sets: Sequence[TrainingSet],
         device: str,
         *,
-        item_weight: float,
-        annotator_weight: float,
+        weights: tuple[float, float],
         dropout: float,
     ) -> None:
-        """Lays out what the rows stand for."""
+        """Lays out what the rows stand for.
+
+        Args:
+            network, data, sets, device: of the fit.
+            weights: gamma_I and gamma_A.
+            dropout: share of units that is dropped.
+        """
         self._network, self._dropout = network, dropout
-        self._item_weight, self._annotator_weight = item_weight, annotator_weight
+        self._item_weight, self._annotator_weight = weights
 
         def stacked(arrays: Sequence[Shaped[np.ndarray, " _ *shape"]], kind: type = np.int64) -> StackedRows:
             return StackedRows.of([np.ascontiguousarray(array, kind) for array in arrays], device)

@@ -120,16 +120,7 @@ class LdlNm:
     def _fit_together(
         self, network: LdlNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        sets = [
-            training_set(
-                part,
-                context.seeds,
-                unseen_annotators=self.unseen_annotators,
-                max_annotators=self.max_annotators,
-                item_balanced=self.item_balanced,
-            )
-            for part, context in zip(data, contexts, strict=True)
-        ]
+        sets = [self._training_set(part, context) for part, context in zip(data, contexts, strict=True)]
         device = contexts[0].device
         start = normal(self.annotator_embedding**-0.5)
         orders = [one.order for one in sets]
@@ -145,15 +136,8 @@ class LdlNm:
             row_size=4 * self.latent,
             least_steps=self.steps / self.epochs,
         )
-        loss = HeadsLoss(
-            network,
-            data,
-            sets,
-            device,
-            item_weight=self.item_weight,
-            annotator_weight=self.annotator_weight,
-            dropout=self.dropout,
-        )
+        weights = self.item_weight, self.annotator_weight
+        loss = HeadsLoss(network, data, sets, device, weights=weights, dropout=self.dropout)
 
         def ensemble(replica: int, kept: Snapshot, every: int = 1) -> AnnotatorEnsemble:
             members = kept.tables["annotators"][sets[replica].members[::every]]
@@ -190,6 +174,15 @@ class LdlNm:
             )
             for replica, (part, history) in enumerate(zip(data, histories, strict=True))
         ]
+
+    def _training_set(self, data: TrainingData, context: FitContext) -> TrainingSet:
+        return training_set(
+            data,
+            context.seeds,
+            unseen_annotators=self.unseen_annotators,
+            max_annotators=self.max_annotators,
+            item_balanced=self.item_balanced,
+        )
 
 
 def _latent_space(data: TrainingData, ensemble: AnnotatorEnsemble) -> Mapping[str, Shaped[np.ndarray, "..."]]:
