@@ -13,14 +13,7 @@ from crowdsweep.record.events import (
     PointsSelected,
 )
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.sweep.driver import (
-    Decide,
-    Stands,
-    SweepOutcome,
-    no_op,
-    run_again,
-    run_sweep,
-)
+from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.resume import MakeSearcher
@@ -57,8 +50,6 @@ def drive(
     interrupts: Interrupts | None = None,
     mirrors: Sequence[Mirror] = (),
     kind: type[FakeExecutor] = FakeExecutor,
-    decide: Decide = no_op,
-    stands: Stands = run_again,
     make_searcher: MakeSearcher = lambda search: HistorySearcher(limit=search.limit),
     retry_failed: bool = False,
     **executor: Any,
@@ -72,8 +63,6 @@ def drive(
         mirrors=mirrors,
         clock=slots.clock,
         interrupts=interrupts,
-        decide=decide,
-        stands=stands,
         retry_failed=retry_failed,
     )
     return outcome, slots
