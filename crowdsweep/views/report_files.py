@@ -27,7 +27,7 @@ WRITTEN = ("report.html", "table.md", "table.csv", "table.tex")
 _log = logging.getLogger(__name__)
 
 
-def write_report(store: Store, *, refresh: int = 0) -> Store:
+def write_report(store: Store) -> Store:
     """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, of a study `study.csv`, and, where
     models keep what they are drawn from, maps (`of_report.pictures`: `annotators-1.png` …) into a sweep's store.
 
@@ -36,7 +36,6 @@ def write_report(store: Store, *, refresh: int = 0) -> Store:
 
     Args:
         store: of the sweep, as a person would write it: commands on the page name it so.
-        refresh: seconds after which the page is to load itself again while the sweep runs; 0 for never.
 
     Returns:
         The page's path.
@@ -46,7 +45,7 @@ def write_report(store: Store, *, refresh: int = 0) -> Store:
         NotWritten: they could not be written (a full disk, a folder that is read-only).
         NotOurs: a file of that name stands there that crowdsweep did not write, or that was changed since.
     """
-    return write_files(analysed(store), refresh=refresh)
+    return write_files(analysed(store))
 
 
 def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = None) -> Store:
@@ -54,7 +53,7 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = Non
 
     Args:
         found: the sweep.
-        refresh: as `write_report`.
+        refresh: seconds after which the page is to load itself again while the sweep runs; 0 for never.
         now: what its driver tells of this moment, where it does.
     """
     store = found.store

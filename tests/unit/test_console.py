@@ -104,10 +104,6 @@ def test_plain_lines_do_not_flood() -> None:
     assert sum("gone" in line for line in told) == 3, "one each five of twenty seconds"
 
 
-def test_quiet_says_nothing() -> None:
-    assert lines([*a_sweep(), SweepFinished(status=SweepStatus.DONE, time=0.0)], seconds_apart=10.0, quiet=True) == []
-
-
 def test_a_resumed_sweep_counts_on(tmp_path: object) -> None:
     journal = Journal(str(tmp_path))
     events = a_sweep()
