@@ -165,7 +165,7 @@ class Results:
             BadInput: there are several datasets and none is named, there is no such dataset, or nothing is ranked yet.
         """
         with one_thread():
-            return chosen_of_sweep(self.store, dataset, None, None)
+            return chosen_of_sweep(analysed(self.store), dataset)
 
     def label(self, dataset: str | None = None, *, model: str | None = None, seeds: int | None = None) -> Fit:
         """Fits the recommended model, at its chosen point, to everything, as `crowdsweep label DIR` does.
@@ -185,7 +185,7 @@ class Results:
         given = {"dataset": dataset, "model": model, "seeds": seeds}
         words = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
         with one_thread():
-            chosen = chosen_of_sweep(self.store, dataset, model, seeds)
+            chosen = chosen_of_sweep(analysed(self.store), dataset, model, seeds)
         registered.build_model(chosen.model, chosen.params)  # loads what it computes with
         with one_thread():
             fitted = fit_chosen(chosen)
@@ -278,14 +278,15 @@ def run(
             config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed, live=live
         )
         ended.append(outcome)
-        if app.finish(config, place, outcome) is not None:
-            app.register(config, place, outcome, _log.info)
+        found = app.finish(config, place, outcome)
+        if found is not None:
+            app.register(found, config, outcome, _log.info)
     words = app.closing_words(outcome, config, next_calls(overrides or {}, place))
     if outcome.status == "interrupted":
         raise Interrupted(f"{config.name}: {'. '.join(words)}")
     for line in words:
         _log.warning("%s: %s", config.name, line)
-    return results(place)
+    return Results(store=place)
 
 
 def _config(sweep: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> SweepConfig:

@@ -330,6 +330,7 @@ def label(
     DIR is the folder of a sweep, by default the latest here, or a dataset's folder or name, which needs no sweep.
     """
     say_first(f"{place or 'the latest sweep'}: reading it")
+    from crowdsweep.analysis.sweep import analysed
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.exports import Exports
     from crowdsweep.labelling.folder import default_folder, fit_chosen
@@ -342,7 +343,7 @@ def label(
     if not isinstance(store, Path) or exists(store / "journal.jsonl"):
         if settings:
             raise BadInput("--set: of a sweep the chosen point is fitted; to fit another, name the dataset and --model")
-        chosen = chosen_of_sweep(store, dataset, model, seeds)
+        chosen = chosen_of_sweep(analysed(store), dataset, model, seeds)
         folder = out or default_folder(store / "labels", chosen.dataset, chosen.fingerprint)
     else:
         if dataset is not None:

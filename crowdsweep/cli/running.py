@@ -87,7 +87,7 @@ def _finished(config: "SweepConfig", place: Store, then: "NextSteps", outcome: "
                 click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
             if line := label_line(found):
                 click.echo(f"labels:  {line}")
-            app.register(config, place, outcome, say)
+            app.register(found, config, outcome, say)
     finally:  # how to go on is said also where the report cannot be written
         code = exit_code(outcome)
         for line in app.closing_words(outcome, config, then):
