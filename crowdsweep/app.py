@@ -120,7 +120,7 @@ def run(
             tracker = _tracker(plan, store, journal, interrupts)
         mirrors = [*([] if quiet else [_terminal(journal)]), *([] if tracker is None else [tracker])]
         if live:
-            from crowdsweep.views.live_page import LivePage  # noqa: PLC0415 - see above
+            from crowdsweep.views.live import LivePage  # noqa: PLC0415 - see above
 
             mirrors.append(LivePage(store, look=lambda: journal.state, slots=executor.slots_for, tell=_say))
         interrupts.listen()
@@ -237,13 +237,13 @@ def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -
     return words
 
 
-def register(config: SweepConfig, store: Store, outcome: SweepOutcome, tell: Callable[[str], object]) -> None:
+def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome, tell: Callable[[str], object]) -> None:
     """Does what `crowdsweep label` does of a sweep that has ended well and whose file says `tracking.register`, so that
     its classifier is registered. Labels that stand are left as they are where the sweep has no new results. Never
     raises: the sweep has ended well whatever becomes of it.
 
     Args:
-        config, store, outcome: of the sweep.
+        found, config, outcome: of the sweep.
         tell: takes what was done, in words.
     """
     if not config.tracking.register or outcome.status != "done":
@@ -254,11 +254,11 @@ def register(config: SweepConfig, store: Store, outcome: SweepOutcome, tell: Cal
     from crowdsweep.labelling.label_files import check_folder  # noqa: PLC0415 - see above
     from crowdsweep.labelling.recipe import RECIPE  # noqa: PLC0415 - see above
 
-    folder = store / "labels"
+    store, folder = found.store, found.store / "labels"
     if not outcome.ran and stands_in(folder, RECIPE):
         return
     try:
-        chosen = chosen_of_sweep(store, None, None, None)
+        chosen = chosen_of_sweep(found)
         folder = default_folder(folder, chosen.dataset, chosen.fingerprint)
         check_folder(folder)
         fitted = fit_chosen(chosen)

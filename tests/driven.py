@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fakes import FakeExecutor, HistorySearcher, MemoryJournal
+
 from crowdsweep.record.events import (
     Event,
     Mirror,
@@ -11,20 +13,12 @@ from crowdsweep.record.events import (
     PointsSelected,
 )
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.sweep.driver import (
-    Decide,
-    Stands,
-    SweepOutcome,
-    no_op,
-    run_again,
-    run_sweep,
-)
+from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.resume import MakeSearcher
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, MemoryJournal
 
 
 def config_of(**changes: Any) -> SweepConfig:
@@ -56,8 +50,6 @@ def drive(
     interrupts: Interrupts | None = None,
     mirrors: Sequence[Mirror] = (),
     kind: type[FakeExecutor] = FakeExecutor,
-    decide: Decide = no_op,
-    stands: Stands = run_again,
     make_searcher: MakeSearcher = lambda search: HistorySearcher(limit=search.limit),
     retry_failed: bool = False,
     **executor: Any,
@@ -71,8 +63,6 @@ def drive(
         mirrors=mirrors,
         clock=slots.clock,
         interrupts=interrupts,
-        decide=decide,
-        stands=stands,
         retry_failed=retry_failed,
     )
     return outcome, slots

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from journals import made_up_sweep, made_up_trials
+
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

@@ -5,10 +5,11 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from mirror_checks import failed, ok, spec, started
+
 from crowdsweep.record.events import Event, SweepFinished, SweepStatus, TrialPlanned
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.state import JournalState
-from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,
     MlflowMirror,

@@ -19,8 +19,9 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
+from time_limit import TooSlow, at_most
+
 from crowdsweep.errors import CrowdsweepError
-from crowdsweep.testing.time_limit import TooSlow, at_most
 from crowdsweep.trial.memory import peak_bytes, reset_peak
 
 SECONDS, BYTES = 10, 2 << 30

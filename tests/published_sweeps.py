@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from journals import made_up_search, made_up_sweep, made_up_trials
+
 from crowdsweep.record.events import Event
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord
-from crowdsweep.testing.journals import made_up_search, made_up_sweep, made_up_trials
 
 NOISE = (0.001, -0.001, 0.002, -0.002, 0.0005, -0.0005, 0.0015, -0.0015, 0.0, 0.0005, -0.0005, 0.001)
 ODD = "cmm_2 & 50% #1 {x} \\input"

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mirror_checks import ok, spec, started
+
 from crowdsweep.record.events import SweepFinished, SweepStatus, TrialPlanned
 from crowdsweep.record.journal import Journal, read_journal
-from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild
 from crowdsweep.tracking.repeated import Timing
 

@@ -4,6 +4,7 @@ import ast
 import fnmatch
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ DOORS = {
     "matplotlib": ["views/figures/*.py"],
     "jinja2": ["views/page/page.py"],
     "sklearn": [
-        *("models/joint/*.py", "data/sources/digits.py", "data/computed/tfidf.py", "analysis/maps/plane.py"),
+        *("models/joint/*.py", "data/sources/digits.py", "data/computed/tfidf.py", "analysis/maps.py"),
         "api/estimator.py",
     ],
     "sentence_transformers": ["data/computed/sentences.py"],
@@ -287,3 +288,15 @@ def test_the_first_trial_waits_for_no_statistics_or_drawing(tmp_path: Path) -> N
     modules = json.loads(done.stdout.splitlines()[-1])
     assert "crowdsweep.sweep.driver" in modules
     assert not [name for name in (*HEAVY, "scipy.stats", "matplotlib") if name in modules]
+
+
+def test_the_stops_of_the_trips_are_there() -> None:
+    """What the README of the package sends a newcomer to is defined where it says."""
+    text = (PACKAGE / "README.md").read_text(encoding="utf-8")
+    stops = re.findall(r"`([\w/]+\.py)` `(\w+)`", text[text.index("## Four trips") :])
+    assert len(stops) > 25
+    for path, name in stops:
+        defined = {
+            node.name for node in ast.parse((PACKAGE / path).read_text(encoding="utf-8")).body if hasattr(node, "name")
+        }
+        assert name in defined, f"{path} defines no {name}"

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from crowdsweep import app
-from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.sweep import analysed, comparison_of
 from crowdsweep.models import registered
 from crowdsweep.record.journal import open_rows, read_journal

@@ -1,12 +1,15 @@
-"""Arrays that models brought beside their numbers, as the report draws them: of each model its first seed's."""
+"""What trials kept beside their numbers, read from beside the journal: arrays as the report draws them, of each model
+its first seed's; and the scores of single items."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from crowdsweep.analysis.counted import Counted, Place, counted
-from crowdsweep.record.array_names import CLASSES
+from crowdsweep.record.array_names import CLASSES, names_of
+from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.kept_arrays import arrays_of
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
@@ -64,3 +67,31 @@ def class_names(state: JournalState, kept: KeptArrays) -> tuple[str, ...]:
         if (row.dataset, canonical_json(dict(row.dataset_params))) == kept.place and row.class_names:
             return tuple(row.class_names)
     return tuple(kept.arrays.get(CLASSES, np.empty(0, "<U1")).tolist())
+
+
+class KeptScores:
+    """Looks up the scores of items (`compare.ItemScores`).
+
+    Args:
+        state: what the journal says.
+        rows: what it is read from.
+    """
+
+    def __init__(self, state: JournalState, rows: Rows) -> None:
+        self._state = state
+        self._rows = rows
+
+    def __call__(self, keys: Sequence[str], metric: str) -> Mapping[str, Float[np.ndarray, " items"]]:
+        """Returns the scores of the items by this metric of those of the trials that kept them; none where the trials
+        were not all scored on the same items."""
+        scores, column, items = names_of(metric)
+        kept: dict[str, Artifact] = {}
+        for key in keys:
+            result = self._state.results[key]
+            if scores in result.kept and items in result.kept:
+                kept[key] = result.kept[scores]
+        if len({self._state.results[key].kept[items].digest for key in kept}) != 1:
+            return {}
+        arrays = arrays_of(self._rows, kept.values())
+        columns = {d: a[column] for d, a in arrays.items() if column in (a.dtype.names or ())}
+        return {key: columns[one.digest] for key, one in kept.items() if one.digest in columns}

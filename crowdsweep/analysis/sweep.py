@@ -11,8 +11,8 @@ from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, compare
 from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.flagged import flagged_notes
-from crowdsweep.analysis.kept_scores import KeptScores
-from crowdsweep.analysis.maps.found import Maps, maps_of
+from crowdsweep.analysis.kept_arrays import KeptScores
+from crowdsweep.analysis.maps import Maps, maps_of
 from crowdsweep.analysis.next_steps import NextStep, next_steps
 from crowdsweep.analysis.pivot import Pivot, pivot_of
 from crowdsweep.analysis.references import References

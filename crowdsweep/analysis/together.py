@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from crowdsweep.analysis.compare import Comparison, compare
 from crowdsweep.analysis.counted import Place
-from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.pivot import Pivot, pivot_of
 from crowdsweep.analysis.references import References
 from crowdsweep.analysis.study import gold_models

@@ -76,31 +76,23 @@ Cells = Mapping[tuple[Place, str], _Cell]
 """By dataset and label of the model."""
 
 
-def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Returns what two sweep files say differently: key path, both values; None where one says nothing.
+def differences(*configs: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
+    """Returns what any of several sweep files says otherwise than the first: key path, the value of each; None where it
+    says nothing.
 
     Entries of lists are told by their label or name, so that their order does not matter. The sweeps' names are left
     out.
 
     Args:
-        first, second: sweep files with their defaults, as journals keep them.
-    """
-    found = [*_differences(first, second, "")]
-    return [(key, one, other) for key, one, other in found if key not in LEFT_OUT]
-
-
-def differences_of_all(configs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Any]]]:
-    """Returns what any of several sweep files says otherwise than the first: key path, the value of each; None where it
-    says nothing.
-
-    Args:
-        configs: sweep files, as for `differences`; two at least.
+        configs: sweep files with their defaults, as journals keep them; two at least.
     """
     first, *others = configs
-    found = [{key: (one, other) for key, one, other in differences(first, config)} for config in others]
-    keys = dict.fromkeys(key for told in found for key in told)
+    found = [
+        {key: (one, other) for key, one, other in _differences(first, config, "") if key not in LEFT_OUT}
+        for config in others
+    ]
     told: list[tuple[str, list[Any]]] = []
-    for key in keys:
+    for key in dict.fromkeys(key for changes in found for key in changes):
         own = next(changes[key][0] for changes in found if key in changes)
         told.append((key, [own, *(changes[key][1] if key in changes else own for changes in found)]))
     return told
@@ -117,14 +109,9 @@ def _differences(first: Any, second: Any, path: str) -> Iterator[tuple[str, Any,
         yield from _differences(one.get(key), other.get(key), f"{path}.{key}" if path else key)
 
 
-def pairs_of(first: AnalysedSweep, second: AnalysedSweep) -> list[Pair]:
-    """Returns the models of both sweeps, dataset by dataset, in the order of the first."""
-    return pairs_with_each(first, [second])[0]
-
-
-def pairs_with_each(first: AnalysedSweep, others: Sequence[AnalysedSweep]) -> list[list[Pair]]:
-    """Returns for each of the others the models of the first sweep and of it, as `pairs_of` does, with one correction
-    for the pairs of all of them."""
+def pairs_of(first: AnalysedSweep, *others: AnalysedSweep) -> list[list[Pair]]:
+    """Returns for each of the others the models of the first sweep and of it, dataset by dataset, in the order of the
+    first; with one correction for the pairs of all of them."""
     own = _cells(first)
     each = [_beside(own, _cells(other)) for other in others]
     paired = sum(key in own and key in other for other in each for key in other)

@@ -13,7 +13,6 @@ from crowdsweep.data.missing import Missing
 from crowdsweep.errors import BadInput, DataError, UnknownName
 from crowdsweep.importing.add_answers import Added, add_answers, folder_named, guess_answers, missing_in
 from crowdsweep.importing.additions import Contradictions
-from crowdsweep.importing.guess import settled
 from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rows import Asked, ImportedRows
 
@@ -57,17 +56,14 @@ def add(
         if name not in _COLUMNS:
             raise UnknownName("column", name, _COLUMNS, "add")
     place = folder_named(str(folder))
-    asked = Asked(
-        missing=missing_in(place) if missing is None else Missing.of(missing), features=None, scale=None, **columns
-    )
+    absent = missing_in(place) if missing is None else Missing.of(missing)
     if isinstance(answers, str | Path):
-        path = Path(answers)
-        guess = settled(path, guess_answers(path, place, asked, form))
-        read = read_form(guess.form, path, guess.asked)
+        guess = guess_answers(Path(answers), place, absent, form, columns)
+        read = read_form(guess.form, Path(answers), guess.asked)
     else:
         if form is not None or columns:
             raise BadInput("add: expected form and columns of a file; those of a table have fixed names")
-        read = _of_table(answers, asked.missing)
+        read = _of_table(answers, absent)
     return add_answers(read, place, contradictions=contradictions, new_classes=new_classes)
 
 

@@ -13,10 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from crowdsweep import app
-from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.flat_tables import comparison_table, study_table
 from crowdsweep.analysis.pivot import Pivot, pivot_table
 from crowdsweep.analysis.standing import sweep_status
-from crowdsweep.analysis.study_table import study_table
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.together import pivot_of_all
 from crowdsweep.analysis.trade_offs import front_table
@@ -179,7 +178,7 @@ class Results:
             BadInput: there are several datasets and none is named, there is no such dataset, or nothing is ranked yet.
         """
         with one_thread():
-            return chosen_of_sweep(self.store, dataset, None, None)
+            return chosen_of_sweep(analysed(self.store), dataset)
 
     def label(self, dataset: str | None = None, *, model: str | None = None, seeds: int | None = None) -> Fit:
         """Fits the recommended model, at its chosen point, to everything, as `crowdsweep label DIR` does.
@@ -199,7 +198,7 @@ class Results:
         given = {"dataset": dataset, "model": model, "seeds": seeds}
         words = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
         with one_thread():
-            chosen = chosen_of_sweep(self.store, dataset, model, seeds)
+            chosen = chosen_of_sweep(analysed(self.store), dataset, model, seeds)
         registered.build_model(chosen.model, chosen.params)  # loads what it computes with
         with one_thread():
             fitted = fit_chosen(chosen)
@@ -292,14 +291,15 @@ def run(
             config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed, live=live
         )
         ended.append(outcome)
-        if app.finish(config, place, outcome) is not None:
-            app.register(config, place, outcome, _log.info)
+        found = app.finish(config, place, outcome)
+        if found is not None:
+            app.register(found, config, outcome, _log.info)
     words = app.closing_words(outcome, config, next_calls(overrides or {}, place))
     if outcome.status == "interrupted":
         raise Interrupted(f"{config.name}: {'. '.join(words)}")
     for line in words:
         _log.warning("%s: %s", config.name, line)
-    return results(place)
+    return Results(store=place)
 
 
 def _config(sweep: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> SweepConfig:

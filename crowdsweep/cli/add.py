@@ -48,13 +48,11 @@ def add(
     say_first(f"{source}: reading it")
     from crowdsweep.data.missing import Missing
     from crowdsweep.importing.add_answers import add_answers, folder_named, guess_answers, missing_in
-    from crowdsweep.importing.guess import settled
     from crowdsweep.importing.registry import read_form
-    from crowdsweep.importing.rows import Asked
 
     place = folder_named(folder)
-    asked = Asked(missing=Missing.of(missing) if missing else missing_in(place), features=None, scale=None, **columns)
-    guess = settled(source, guess_answers(source, place, asked, form))
+    absent = Missing.of(missing) if missing else missing_in(place)
+    guess = guess_answers(source, place, absent, form, columns)
     say(plain(f"{source}: {guess.what}"))
     read = read_form(guess.form, source, guess.asked)
     added = add_answers(read, place, contradictions=contradictions, new_classes=new_class)

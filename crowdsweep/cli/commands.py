@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from crowdsweep.cli.about import datasets, doctor, explain, models, schema
 from crowdsweep.cli.add import add
-from crowdsweep.cli.asked import asked_sweep, overrides_option, sweep_argument
 from crowdsweep.cli.compare import compare
 from crowdsweep.cli.completion import completion, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli.data import EXPORT_NAMES, data
-from crowdsweep.cli.doctor import doctor
-from crowdsweep.cli.explain import explain
 from crowdsweep.cli.fetch import fetch
 from crowdsweep.cli.first_word import Waiting, say_first, say_nothing_first, wait_for
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.init import init
-from crowdsweep.cli.listings import datasets, models
 from crowdsweep.cli.outcome import (
     EXIT_BAD_INPUT,
     EXIT_FAILED_TRIALS,
@@ -31,7 +28,7 @@ from crowdsweep.cli.outcome import (
     next_commands,
 )
 from crowdsweep.cli.paths import PATH, STORE
-from crowdsweep.cli.schema import schema
+from crowdsweep.cli.running import asked_sweep, overrides_option, run_to_the_end, sweep_argument
 from crowdsweep.cli.stores import list_stores, named_store, status, stop, store_argument
 from crowdsweep.cli.submit import submit, submitted
 from crowdsweep.cli.sweeps import demo, sweeps
@@ -133,8 +130,6 @@ def run(
     where it has none, the one that `init` would write.
     """
     say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
-    from crowdsweep.cli.running import run_to_the_end
-
     config = asked_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
     words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
@@ -354,6 +349,7 @@ def label(
     DIR is the folder of a sweep, by default the latest here, or a dataset's folder or name, which needs no sweep.
     """
     say_first(f"{place or 'the latest sweep'}: reading it")
+    from crowdsweep.analysis.sweep import analysed
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.exports.asked import Exports
     from crowdsweep.labelling.folder import default_folder, fit_chosen
@@ -366,7 +362,7 @@ def label(
     if not isinstance(store, Path) or exists(store / "journal.jsonl"):
         if settings:
             raise BadInput("--set: of a sweep the chosen point is fitted; to fit another, name the dataset and --model")
-        chosen = chosen_of_sweep(store, dataset, model, seeds)
+        chosen = chosen_of_sweep(analysed(store), dataset, model, seeds)
         folder = out or default_folder(store / "labels", chosen.dataset, chosen.fingerprint)
     else:
         if dataset is not None:

@@ -1,19 +1,47 @@
-"""A sweep run by a command, from its first trial to the words at its end."""
+"""The sweep that a command is given, and how it is run: from its first trial to the words at its end."""
 
 import shlex
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from crowdsweep.cli.completion import sweeps_or_files_named
 from crowdsweep.cli.outcome import EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, exit_code
+from crowdsweep.cli.paths import PATH
 from crowdsweep.cli.telling import say
+from crowdsweep.errors import plain
 from crowdsweep.record.store_uri import Store
 
 if TYPE_CHECKING:
     from crowdsweep.app import NextSteps
     from crowdsweep.sweep.driver import SweepOutcome
     from crowdsweep.sweepfile.records import Engine, SweepConfig
+
+
+overrides_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change one key: `seeds.report=3`, `models.cmm.params.groups=4`.",
+)
+sweep_argument = click.argument("sweep", metavar="SWEEP", type=PATH, shell_complete=sweeps_or_files_named)
+
+
+def asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
+    """Returns the sweep, and says what a person should know of it.
+
+    Raises:
+        BadInput: it cannot be used.
+    """
+    from crowdsweep.sweep.starter import begin
+
+    asked = begin.asked_sweep(sweep, overrides)
+    if asked.note:
+        say(plain(asked.note), err=True)
+    return asked.config
 
 
 def run_to_the_end(
@@ -59,7 +87,7 @@ def _finished(config: "SweepConfig", place: Store, then: "NextSteps", outcome: "
                 click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
             if line := label_line(found):
                 click.echo(f"labels:  {line}")
-            app.register(config, place, outcome, say)
+            app.register(found, config, outcome, say)
     finally:  # how to go on is said also where the report cannot be written
         code = exit_code(outcome)
         for line in app.closing_words(outcome, config, then):

@@ -37,7 +37,7 @@ def list_stores(folder: Store, as_json: bool) -> None:
     FOLDER, or the prefix of an object store, holds a folder for each sweep; crowdsweep-runs by default.
     """
     from crowdsweep.views.terminal.grid import Grid, render, terminal_width
-    from crowdsweep.views.terminal.listing import LIST_COLUMNS, list_rows, listed
+    from crowdsweep.views.terminal.stores import LIST_COLUMNS, list_rows, listed
 
     found = [listed(store) for store in stores_below(folder)]
     if as_json:
@@ -57,7 +57,7 @@ def status(store: Store | None, as_json: bool) -> None:
     from crowdsweep.analysis.standing import sweep_status
     from crowdsweep.record.journal import read_journal
     from crowdsweep.views.terminal.grid import terminal_width
-    from crowdsweep.views.terminal.status import describe_status
+    from crowdsweep.views.terminal.stores import describe_status
 
     place = named_store(store)
     job = job_of(place)

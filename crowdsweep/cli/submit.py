@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import click
 
-from crowdsweep.cli.asked import asked_sweep, overrides_option, sweep_argument
 from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.outcome import (
     EXIT_BAD_INPUT,
@@ -21,6 +20,7 @@ from crowdsweep.cli.outcome import (
     next_commands,
 )
 from crowdsweep.cli.paths import PATH, STORE
+from crowdsweep.cli.running import asked_sweep, overrides_option, run_to_the_end, sweep_argument
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, Interrupted, plain
 from crowdsweep.record.job_note import JobNote, read_job, write_job
@@ -117,7 +117,6 @@ def submit(
 @click.command(hidden=True)
 def submitted() -> int:
     """Run what `submit` has packaged; for the cluster's side of it."""
-    from crowdsweep.cli.running import run_to_the_end
     from crowdsweep.engine.job_package import SWEEP_FILE, read_order, search_in
     from crowdsweep.sweep.environment import check_versions
     from crowdsweep.sweepfile.read import load_sweep

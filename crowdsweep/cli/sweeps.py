@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crowdsweep.cli.asked import overrides_option
 from crowdsweep.cli.completion import sweeps_named
 from crowdsweep.cli.first_word import say_first, say_nothing_first
 from crowdsweep.cli.outcome import next_commands
 from crowdsweep.cli.paths import STORE
+from crowdsweep.cli.running import overrides_option, run_to_the_end
 from crowdsweep.cli.telling import as_json, json_text
 from crowdsweep.errors import BadInput
 from crowdsweep.record.store_uri import Store
@@ -55,7 +55,6 @@ def sweeps(name: str | None, as_json: bool) -> None:
 def demo(store: Store | None, engine: "Engine | None", quiet: bool, overrides: tuple[str, ...]) -> int:
     """Run the tour: six models on three datasets that need no download, two searches, a report. Takes a few minutes."""
     say_nothing_first() if quiet else say_first("the tour: reading it")
-    from crowdsweep.cli.running import run_to_the_end
     from crowdsweep.sweepfile.named import asked_file, sweep_folder
     from crowdsweep.sweepfile.read import load_sweep
 

@@ -10,17 +10,12 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
-def name_of(text: str, *, longest: int = 64, otherwise: str = "unnamed") -> str:
+def name_of(text: str) -> str:
     """Returns any text as the name of a file, a link or a LaTeX label: small letters, digits and dashes alone. Texts
-    that differ may have the same.
-
-    Args:
-        text: such as a dataset's name.
-        longest: letters that the name may have.
-        otherwise: its name where it holds no such letter.
+    that differ may have the same; one without any such letter is `unnamed`.
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:longest].strip("-") or otherwise
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:64].strip("-") or "unnamed"
 
 
 class NoName(ValueError):

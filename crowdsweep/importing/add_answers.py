@@ -25,7 +25,7 @@ from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.add_items import add_items
 from crowdsweep.importing.additions import Contradictions, Labels, New, Pair, compared, in_classes_of
 from crowdsweep.importing.delimited import header_of, records
-from crowdsweep.importing.guess import Guess, guess_by_cells, guess_file
+from crowdsweep.importing.guess import Guess, guess_by_cells, guess_file, settled
 from crowdsweep.importing.rewritten import rewrite
 from crowdsweep.importing.rows import Asked, ImportedRows, Row
 from crowdsweep.paths import is_file, names_in, stands
@@ -89,19 +89,30 @@ def missing_in(folder: Path) -> Missing:
     return folder_files.read_classes(folder, about.scale == "multilabel", about.missing).missing
 
 
-def guess_answers(path: Path, folder: Path, told: Asked, form: str | None) -> Guess:
+def guess_answers(
+    path: Path, folder: Path, missing: Missing, form: str | None, columns: Mapping[str, str | None]
+) -> Guess:
     """Returns what a file of new answers is taken for: as `guess_file` does, and where that is not sure, by the items,
     annotators and labels that the dataset has.
 
+    Args:
+        path: of the file.
+        folder: of the dataset.
+        missing: what stands for a missing value in the file.
+        form: of the file; guessed where it is None.
+        columns: of the file, by what they are, as fields of `Asked`.
+
     Raises:
         DataError, UnknownName: as `guess_file`; or the folder is none of a dataset.
+        BadInput: as `settled`.
     """
+    told = Asked(missing=missing, features=None, scale=None, **columns)
     guess = guess_file(path, told, form)
-    if not guess.doubts:
-        return guess
-    data = _read(folder)
-    known = {"item": data.item_names, "annotator": data.annotator_names}
-    return guess_by_cells(path, told, {**known, "label": (*data.class_labels, *data.class_names)})
+    if guess.doubts:
+        data = _read(folder)
+        known = {"item": data.item_names, "annotator": data.annotator_names}
+        guess = guess_by_cells(path, told, {**known, "label": (*data.class_labels, *data.class_names)})
+    return settled(path, guess)
 
 
 def add_answers(

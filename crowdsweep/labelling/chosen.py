@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.analysis.compare import DatasetComparison, without_thinned
-from crowdsweep.analysis.sweep import analysed
+from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import Scalar
 from crowdsweep.errors import BadInput, UnknownName
@@ -69,21 +69,22 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
     return Chosen(model=model, params=params, dataset=dataset, n_seeds=n_seeds or DEFAULT_SEEDS, why=why)
 
 
-def chosen_of_sweep(store: Store, dataset: str | None, model: str | None, n_seeds: int | None) -> Chosen:
+def chosen_of_sweep(
+    found: AnalysedSweep, dataset: str | None = None, model: str | None = None, n_seeds: int | None = None
+) -> Chosen:
     """Returns the model that ranks first on a dataset of a sweep, or the one named, at its chosen point.
 
     Args:
-        store: of the sweep.
+        found: the sweep.
         dataset: its name; None where the sweep has only one.
         model: what the sweep file calls it; None for the first.
         n_seeds: the sweep's report seeds where it is None.
 
     Raises:
         BadInput: the sweep has several datasets and none is named, has no such dataset or model, or no result yet.
-        JournalError: there is no sweep in that folder.
     """
-    found = analysed(store)
-    state, block = found.state, _block(found.comparison.datasets, dataset, store)
+    store, state = found.store, found.state
+    block = _block(found.comparison.datasets, dataset, store)
     score = block.ranked[0] if model is None and block.ranked else None
     if model is not None:
         labels = {score.model: score for score in block.scores}

@@ -146,7 +146,6 @@ def fit_everything(
     *,
     n_seeds: int = DEFAULT_SEEDS,
     first_seed: int = 0,
-    device: str = "cpu",
 ) -> Fitted:
     """Fits a model to every annotated item of a dataset, whatever its split, with nothing thinned or held out.
 
@@ -157,7 +156,6 @@ def fit_everything(
         dataset_params: that it was loaded with; those among them that leave annotations out do not count.
         n_seeds: fits; one is enough where neither data nor model depend on the seed.
         first_seed: of these fits; the others follow it.
-        device: a torch device.
 
     Raises:
         BadInput: the model cannot take this dataset.
@@ -177,8 +175,7 @@ def fit_everything(
     check_size(trial, dataset.name)
     seeds = range(first_seed, first_seed + (1 if info.deterministic else n_seeds))
     contexts = [
-        FitContext(seeds=SeedStream(seed).child("fit"), device=device, gold=trial.gold if "gold" in needs else None)
-        for seed in seeds
+        FitContext(seeds=SeedStream(seed).child("fit"), gold=trial.gold if "gold" in needs else None) for seed in seeds
     ]
     try:
         results = guarded(fit_unchecked)(built, [trial.training] * len(contexts), contexts)

@@ -21,7 +21,7 @@ from crowdsweep.labelling.exports.asked import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.label_files import LABELS, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
-from crowdsweep.labelling.recipe import RECIPE, Recipe, read_recipe
+from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.paths import exists, is_folder
 from crowdsweep.record.fetched import as_folder, files_of
@@ -78,7 +78,8 @@ def _holds_another(folder: Store, dataset: str, fingerprint: str) -> bool:
     """Returns whether the labels of another dataset lie in a folder: of one that is called otherwise, unless nothing
     is called so any more and its data were the same."""
     try:
-        there = _recipe_in(folder)
+        with files_of(folder, (RECIPE,)) as file:
+            there = read_recipe(file)
     except BadInput:
         return False
     if there.dataset == dataset or Path(there.dataset).absolute() == Path(dataset).absolute():
@@ -86,12 +87,6 @@ def _holds_another(folder: Store, dataset: str, fingerprint: str) -> bool:
     if not there.fingerprint or exists(there.dataset) or there.dataset in catalogue.names():
         return True
     return there.fingerprint != (fingerprint or catalogue.load(dataset, {}).fingerprint)
-
-
-def _recipe_in(folder: Store) -> Recipe:
-    """Reads the recipe in a folder of labels; see `read_recipe`."""
-    with files_of(folder, (RECIPE,)) as place:
-        return read_recipe(place)
 
 
 def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, exports: Exports = NOTHING) -> list[str]:
@@ -106,7 +101,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, ex
         exports: what is written for other tools too.
 
     Returns:
-        The names of what was written.
+        What was written, and what whoever takes the labels should know of them, a line each.
 
     Raises:
         BadInput: a form of another tool cannot hold these labels, or a file is in the way.
@@ -116,15 +111,19 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, ex
         with as_folder(folder, LABELS, write=True) as place:
             root, parts = place_of(place)
             with replaced(root, parts, LABELS) as fresh:
-                return _write_all(fitted, chosen, fresh, command, exports)
+                names, told = _write_all(fitted, chosen, fresh, command, exports)
     except OSError as error:
         raise NotWritten(
             f"{folder}: could not be written ({error_words(error)}); what stood there stands. See to it, then "
             f"label again"
         ) from error
+    return [f"{folder}: {', '.join(names)}", *told]
 
 
-def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports) -> list[str]:
+def _write_all(
+    fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports
+) -> tuple[list[str], list[str]]:
+    """Returns the names of what was written, and what should be known of it."""
     labelled = labelled_items(fitted)
     crowd = crowd_tables(fitted, labelled)
     labels = labels_table(labelled, fitted.dataset)
@@ -155,13 +154,11 @@ def _write_all(fitted: Fitted, chosen: Chosen, folder: Path, command: str, expor
     if fitted.predictors:
         _write_classifiers(fitted, folder)
     files = sorted(path.name + ("/" if is_folder(path) else "") for path in folder.iterdir())
-    made = {
-        "command": command,
-        **_facts(labelled, crowd, multilabel=fitted.dataset.scale == "multilabel"),
-        "files": files,
-    }
+    facts = _facts(labelled, crowd, multilabel=fitted.dataset.scale == "multilabel")
+    made = {"command": command, **facts, "files": files}
     (folder / RECIPE).write_text(_recipe(fitted, chosen, made), encoding="utf-8")
-    return sorted([*files, RECIPE])
+    told = [f"probabilities: {facts['calibration']['in_words']}", *facts["notes"]]
+    return sorted([*files, RECIPE]), told
 
 
 def _write_classifiers(fitted: Fitted, folder: Path) -> None:
@@ -175,12 +172,6 @@ def _write_classifiers(fitted: Fitted, folder: Path) -> None:
     if len(plain) == len(fitted.fits):
         aligned = [one.reordered(fit.order) for one, fit in zip(plain, fitted.fits, strict=True)]
         save_classifiers(folder / "classifier", aligned, fitted.dataset.class_labels, fitted.model)
-
-
-def told_of(folder: Store) -> list[str]:
-    """Returns what whoever takes labels from a folder should know of them, a line each."""
-    recipe = _recipe_in(folder)
-    return [f"probabilities calibrated: {recipe.calibration.in_words}", *recipe.notes]
 
 
 def _facts(labelled: Labelled, crowd: CrowdTables, *, multilabel: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from crowdsweep.errors import BadInput
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.exports.asked import Exports
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.folder import told_of, write_labels
+from crowdsweep.labelling.folder import write_labels
 from crowdsweep.labelling.label_files import CLASSIFIER, CLASSIFIER_OF_LABELS
 from crowdsweep.paths import is_file, is_folder
 from crowdsweep.record.fetched import as_folder
@@ -71,9 +71,7 @@ def write_and_tell(
         asked: files for other tools.
         uri: of MLflow, as the sweep file has it: the record keeps no secrets.
     """
-    names = write_labels(fitted, chosen, folder, shlex.join(command), asked or Exports())
-    tell(f"{folder}: {', '.join(names)}")
-    for line in told_of(folder):
+    for line in write_labels(fitted, chosen, folder, shlex.join(command), asked or Exports()):
         tell(line)
     if chosen.store is not None:
         with as_folder(folder, CLASSIFIER_OF_LABELS) as place:

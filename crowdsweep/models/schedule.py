@@ -29,11 +29,6 @@ class Schedule:
     patience: int | None = None
     rate: Callable[[int], float] | None = None
 
-    @property
-    def may_stop(self) -> bool:
-        """Whether a rule may end training before the last epoch."""
-        return self.least_improvement is not None or self.patience is not None
-
 
 @final
 @dataclass(kw_only=True)

@@ -7,7 +7,7 @@ driver that dies anywhere leaves a journal from which another goes on, and no tr
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -36,14 +36,13 @@ from crowdsweep.record.state import JournalState
 from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell
 from crowdsweep.sweep.checkpoints import KeptCheckpoints
-from crowdsweep.sweep.in_flight import InFlight
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
+from crowdsweep.sweep.queues import InFlight, Waiting
 from crowdsweep.sweep.recorded import recorded_config, recorded_plan
 from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches, told_first
 from crowdsweep.sweep.search_run import SearchRun, Step
-from crowdsweep.sweep.waiting import Waiting
 from crowdsweep.trial.learning_curve import CurveSpec
 
 AHEAD = 0.1
@@ -64,22 +63,6 @@ class Record(Protocol):
     def checkpoints(self) -> Checkpoints: ...
     def handle_many(self, events: Iterable[Event]) -> None: ...
     def keep(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Artifact]: ...
-
-
-Decide = Callable[[TrialProgressed], Collection[str]]
-"""Hears how a trial comes along, and says which trials need not go on: this one, or others that have begun."""
-Stands = Callable[[TrialResult], bool]
-"""Whether the result of a trial that an earlier driver stopped stands; where it does not, the trial is run again."""
-
-
-def no_op(event: TrialProgressed) -> Collection[str]:  # noqa: ARG001
-    """Every trial goes on to its end."""
-    return ()
-
-
-def run_again(result: TrialResult) -> bool:  # noqa: ARG001
-    """What was stopped is run again."""
-    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +108,6 @@ class Driver:
         make_searcher: MakeSearcher,
         clock: Callable[[], float],
         interrupts: Interrupts | None,
-        decide: Decide,
-        stands: Stands,
         retry_failed: bool,
     ) -> None:
         self._plan = plan
@@ -135,9 +116,8 @@ class Driver:
         self._mirrors = mirrors
         self._clock = clock
         self._interrupts = interrupts
-        self._decide = decide
         known = journal.state.results.items()
-        self._results = {key: result for key, result in known if not _runs_again(result, stands, retry_failed)}
+        self._results = {key: result for key, result in known if not _runs_again(result, retry_failed)}
         self._specs: dict[str, TrialSpec] = {}
         self._owners: dict[str, list[SearchRun]] = {}
         self._ready = Waiting(plan.config.pack)
@@ -145,7 +125,6 @@ class Driver:
         self._checkpoints = KeptCheckpoints(journal.checkpoints, plan.config.checkpoint_minutes)
         self._ran = 0
         self._begun: set[str] = set()
-        self._decided: set[str] = set()  # trials that need not go on
         self._allowance = Allowance.of(plan)
         self._failed: dict[str, TrialSpec] = {}
         self._lost: set[str] = set()
@@ -249,13 +228,9 @@ class Driver:
                 )
 
     def _progress(self, event: TrialProgressed) -> None:
-        """Passes on how a trial comes along, and stops those that need not go on."""
+        """Passes on how a trial comes along."""
         self._begun.add(event.key)
         self._mirrors.handle([event])
-        for key in self._decide(event):
-            if key in self._begun and key in self._flying:
-                self._decided.add(key)
-                self._executor.stop(key)
 
     def _take(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -295,7 +270,7 @@ class Driver:
         self._ran += 1
         if result.failure and result.failure.of_infrastructure:
             self._lost.add(result.key)
-        elif result.status is not Status.STOPPED or result.stopped_early or result.key in self._decided:
+        elif result.status is not Status.STOPPED or result.stopped_early:
             self._results[result.key] = result
         if result.key in self._results and result.failure:
             self._failed[result.key] = self._specs[result.key]
@@ -342,11 +317,11 @@ class Driver:
         )
 
 
-def _runs_again(result: TrialResult, stands: Stands, retry_failed: bool) -> bool:
+def _runs_again(result: TrialResult, retry_failed: bool) -> bool:
     """Whether what an earlier driver wrote down of a trial is not its end."""
     if result.failure is not None:
         return retry_failed or result.failure.of_infrastructure
-    return result.status is Status.STOPPED and not result.stopped_early and not stands(result)
+    return result.status is Status.STOPPED and not result.stopped_early
 
 
 def _trials(number: int) -> str:
@@ -363,8 +338,6 @@ def run_sweep(
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
     interrupts: Interrupts | None = None,
-    decide: Decide = no_op,
-    stands: Stands = run_again,
     retry_failed: bool = False,
 ) -> SweepOutcome:
     """Runs what the journal does not hold yet of a plan. Closes the mirrors, and nothing else.
@@ -378,8 +351,6 @@ def run_sweep(
         clock: seconds since the epoch.
         environment: versions and the like, for the record.
         interrupts: where Ctrl-C is counted.
-        decide: says which trials need not go on; their results are those of the steps that they made.
-        stands: whether what `decide` stopped in an earlier run stays stopped.
         retry_failed: runs again what failed in earlier runs; what infrastructure lost is run again in any case.
 
     Raises:
@@ -405,7 +376,7 @@ def run_sweep(
             ),
             *told_first(plan, state),
         )
-        driver = Driver(plan, executor, journal, told, make_searcher, clock, interrupts, decide, stands, retry_failed)
+        driver = Driver(plan, executor, journal, told, make_searcher, clock, interrupts, retry_failed)
         outcome = driver.run()
         tell(SweepFinished(status=outcome.status, time=clock()))
     finally:

@@ -1,5 +1,5 @@
 """What a key of sweep files, a metric or a model is: one text each, made of what the validator, the table of metrics
-and the models' files say themselves."""
+and the models' files say themselves, and the JSON Schema of them all."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -29,6 +29,7 @@ from crowdsweep.sweepfile import extends
 from crowdsweep.sweepfile.checked import field_types
 from crowdsweep.sweepfile.look_up import COLUMNS, model_in_words
 from crowdsweep.sweepfile.records import ModelEntry, SweepConfig
+from crowdsweep.sweepfile.schema import Schema, sweep_schema
 
 _NEAREST = 3
 _CALLED = {"space": "search"}  # in a sweep file
@@ -175,3 +176,8 @@ def _filled(text: str, indent: str = "") -> str:
     return fill(
         text, COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  " if indent else "", break_on_hyphens=False
     )
+
+
+def whole_schema() -> Schema:
+    """Returns the schema, JSON-able; models, datasets and templates are those that can be named here."""
+    return sweep_schema({name: find_template(name).knobs for name in template_names()})

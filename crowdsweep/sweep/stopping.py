@@ -28,17 +28,16 @@ def running_driver(store: Store) -> Driver | None:
     return None if unknown and read_journal(store).status is not SweepStatus.RUNNING else driver
 
 
-def the_running_one(folder: Path = DEFAULT_STORES) -> Path:
-    """Returns the folder of the one sweep that runs in a folder.
+def the_running_one() -> Path:
+    """Returns the folder of the one sweep that runs in `DEFAULT_STORES`.
 
     Raises:
         BadInput: none runs there, or several do.
     """
-    running = [store for store in stores_in(folder) if running_driver(store) is not None]
+    running = [store for store in stores_in() if running_driver(store) is not None]
     if len(running) != 1:
-        told = (
-            f"{len(running)} run: name one of {', '.join(map(str, running))}" if running else f"none of {folder} runs"
-        )
+        named = ", ".join(map(str, running))
+        told = f"{len(running)} run: name one of {named}" if running else f"none of {DEFAULT_STORES} runs"
         raise BadInput(f"expected the folder of a sweep that runs, as {told}")
     return running[0]
 

@@ -15,8 +15,8 @@ from typing import Any
 from crowdsweep.errors import KeyPath, SweepFileError, Where, shortened
 from crowdsweep.files.located import read_yaml
 from crowdsweep.sweepfile.checked import field_types, text
-from crowdsweep.sweepfile.entries import position_of
 from crowdsweep.sweepfile.named import asked_file
+from crowdsweep.sweepfile.overrides import position_of
 from crowdsweep.sweepfile.records import SweepConfig
 
 EXTENDS = "extends"

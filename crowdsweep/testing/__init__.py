@@ -1,1 +1,1 @@
-"""Checks and generators for tests, also those of plugins; needs the `dev` extra."""
+"""The contract of models, as checks that run over a plug-in too; needs the `dev` extra."""

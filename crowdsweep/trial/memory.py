@@ -1,8 +1,23 @@
-"""The highest resident memory of this process."""
+"""Memory of this process: the most it had, and want of it where trials are made ready, fitted or scored.
 
+Where it does not reach, what was held is let go, and fewer trials are tried at a time. A trial that gets no memory
+alone fails with its reason. The numbers of the others do not depend on their batch.
+"""
+
+import gc
 import resource
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from traceback import clear_frames
+
+from crowdsweep.errors import is_want_of_memory
+from crowdsweep.record.result import OUT_OF_MEMORY, Failure, Status, TrialResult
+from crowdsweep.record.spec import TrialSpec
+from crowdsweep.trial.model_calls import ModelFault, failure_of
+
+Run = Callable[[list[TrialSpec]], list[TrialResult]]
 
 _RESET = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
@@ -26,3 +41,53 @@ def peak_bytes() -> int:
         pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def of_memory(error: BaseException) -> bool:
+    """Whether it is for want of memory; of a `ModelFault`, whether its cause is."""
+    return is_want_of_memory(error.__cause__ if isinstance(error, ModelFault) and error.__cause__ else error)
+
+
+def let_go(error: BaseException, device: str) -> None:
+    """Has nothing be held any more by the calls that an error came through: they keep a batch's tensors alive. Its
+    traceback can still be read."""
+    known: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in known:
+        known.add(id(link))
+        clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__
+    gc.collect()
+    if device != "cpu":
+        from crowdsweep.models import devices  # noqa: PLC0415 - torch takes seconds, and there it is imported already
+
+        devices.release(device)
+
+
+def failure_for_want_of_memory(error: BaseException) -> Failure:
+    """Returns the record of a trial that got no memory though it was tried alone."""
+    plain = failure_of(error)
+    message = (
+        f"it needs more memory than its slot has, though it ran alone: {plain.kind}: "
+        f"{plain.message.rstrip('.')}; give its slot a machine with more memory or fewer slots beside it, or choose "
+        f"smaller hyper-parameters or less data"
+    )
+    return replace(plain, kind=OUT_OF_MEMORY, message=message)
+
+
+def within_memory(run: Run, specs: Sequence[TrialSpec], device: str) -> list[TrialResult]:
+    """Runs trials; where memory does not reach, each half of them after the other.
+
+    What of a model's own code raises is dealt with further in (`runner`): this is for all that stands around it.
+    """
+    try:
+        return run(list(specs))
+    except Exception as error:
+        if not of_memory(error):
+            raise
+        let_go(error, device)
+        failure = failure_for_want_of_memory(error)
+    if len(specs) == 1:
+        return [TrialResult(key=specs[0].key, status=Status.FAILED, failure=failure)]
+    half = len(specs) // 2
+    return within_memory(run, specs[:half], device) + within_memory(run, specs[half:], device)

@@ -40,8 +40,8 @@ from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.learning_curve import CurveSpec, thinned_curve
+from crowdsweep.trial.memory import failure_for_want_of_memory, let_go, of_memory, within_memory
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
-from crowdsweep.trial.out_of_memory import failure_for_want_of_memory, let_go, of_memory, within_memory
 from crowdsweep.trial.scoring import score, score_of, scored_items
 
 Report = Callable[[TrialProgressed], bool]

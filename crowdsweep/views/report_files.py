@@ -6,8 +6,7 @@ import shlex
 
 import pyarrow.parquet
 
-from crowdsweep.analysis.comparison_table import comparison_table
-from crowdsweep.analysis.study_table import study_table
+from crowdsweep.analysis.flat_tables import comparison_table, study_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.underway.now import Now
 from crowdsweep.errors import NotWritten, error_words
@@ -18,7 +17,7 @@ from crowdsweep.record.fetched import as_folder, files_of
 from crowdsweep.record.kept_arrays import FOLDER, without_files
 from crowdsweep.record.store_files import STORE, STUDY_FILE
 from crowdsweep.record.store_uri import Store
-from crowdsweep.views.figures.map_files import pictures
+from crowdsweep.views.figures.of_report import pictures
 from crowdsweep.views.page.page import render_page
 from crowdsweep.views.tables.reading import comparison_in_latex, comparison_in_markdown
 
@@ -28,16 +27,15 @@ WRITTEN = ("report.html", "table.md", "table.csv", "table.tex")
 _log = logging.getLogger(__name__)
 
 
-def write_report(store: Store, *, refresh: int = 0) -> Store:
+def write_report(store: Store) -> Store:
     """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, of a study `study.csv`, and, where
-    models keep what they are drawn from, maps (`map_files.pictures`: `annotators-1.png` …) into a sweep's store.
+    models keep what they are drawn from, maps (`of_report.pictures`: `annotators-1.png` …) into a sweep's store.
 
     Each is made before the first is written, and all are written or none; maps that an earlier report drew and this one
     does not go. What crowdsweep did not write is never overwritten (`files.owned`).
 
     Args:
         store: of the sweep, as a person would write it: commands on the page name it so.
-        refresh: seconds after which the page is to load itself again while the sweep runs; 0 for never.
 
     Returns:
         The page's path.
@@ -47,7 +45,7 @@ def write_report(store: Store, *, refresh: int = 0) -> Store:
         NotWritten: they could not be written (a full disk, a folder that is read-only).
         NotOurs: a file of that name stands there that crowdsweep did not write, or that was changed since.
     """
-    return write_files(analysed(store), refresh=refresh)
+    return write_files(analysed(store))
 
 
 def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = None) -> Store:
@@ -55,7 +53,7 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = Non
 
     Args:
         found: the sweep.
-        refresh: as `write_report`.
+        refresh: seconds after which the page is to load itself again while the sweep runs; 0 for never.
         now: what its driver tells of this moment, where it does.
     """
     store = found.store

@@ -35,14 +35,15 @@ from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.record.events import Event, Mirror, SweepFinished, SweepStarted
 from crowdsweep.record.journal import Journal
+from crowdsweep.record.kinds import take
 from crowdsweep.record.plan_record import PlanRecord
+from crowdsweep.record.state import Known
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.testing.journals import folded
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, rebuild, tracking_uri
 from crowdsweep.trial.runner import run_batch
 
@@ -145,7 +146,9 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         if mlflow:  # making its tables takes a second, once
             begun = SweepStarted(name="overhead", config={}, plan=PlanRecord(), environment={}, resumed=False, time=0.0)
-            rebuild(folded([begun]), tracking_uri(Path(folder)), "overhead")
+            known = Known()
+            take(known, begun)
+            rebuild(known.view(), tracking_uri(Path(folder)), "overhead")
         journal = Journal(Path(folder))
         last = LastTrial()
         mirrors: list[Mirror] = [last]

@@ -1,6 +1,6 @@
 """Reading and reporting large records: seconds and memory of `report`, `results` and going on, at 100,000 trials.
 
-    python tests/benchmarks/reports.py [--trials N]
+    PYTHONPATH=tests python tests/benchmarks/reports.py [--trials N]
 
 The trials are made up: ten models on twenty datasets, each with a search of points (three seeds each), of which twenty
 trials are reported. Each command runs in a process of its own, as a person types it; going on is reading the record
@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from journals import made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.record.events import Event
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_search, made_up_sweep, made_up_trials
 
 MODELS = ("dawid-skene", "mace", "glad", "one-coin", "wawa", "zero-based-skill", "kos", "snorkel", "fmm", "pgm-bp")
 N_DATASETS, SEARCH_SEEDS, REPORT_SEEDS = 20, 3, 20

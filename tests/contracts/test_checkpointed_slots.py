@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from executor_checks import batch_of, datasets, drained, finished, specs_on
 
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.executor import Executor
@@ -13,7 +14,6 @@ from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.record.events import BatchLost, Event, TrialSaved, TrialsNoted
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
 from crowdsweep.trial.learning_curve import CurveSpec
 
 ALWAYS = 1e-9  # minutes: after each epoch

@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import executor_checks as checks
 import pytest
+from executor_checks import batch_of, datasets, drained, finished, specs_on
+from fakes import FakeExecutor
 
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.inline import InlineExecutor
@@ -18,9 +21,6 @@ from crowdsweep.record.events import BatchLost, TrialProgressed
 from crowdsweep.record.result import Status
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.testing import executor_checks as checks
-from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
-from crowdsweep.testing.fakes import FakeExecutor
 from crowdsweep.trial.runner import run_batch
 
 

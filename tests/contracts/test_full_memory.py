@@ -1,11 +1,11 @@
 """A model that runs out of memory inside a slot, on both engines: fewer at a time, and who gets none alone fails."""
 
 import pytest
+from executor_checks import batch_of, datasets, drained, finished, specs_on
 
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.ray_actors import RayExecutor
-from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
 
 RAY = pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.xdist_group("ray")])
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from executor_checks import drained, finished
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset
@@ -19,7 +20,6 @@ from crowdsweep.models import registered
 from crowdsweep.record.events import TrialProgressed
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.testing.executor_checks import drained, finished
 from crowdsweep.trial.learning_curve import CurveSpec
 
 N_TRIALS, RUNGS, EPOCHS = 30, (4, 8, 16), 24

@@ -5,15 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import journal_checks
+import mirror_checks
 import pytest
+from fakes import MemoryJournal
 from rich.console import Console
 
 from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.record.events import Event, Mirror
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.local import LocalRows
-from crowdsweep.testing import journal_checks, mirror_checks
-from crowdsweep.testing.fakes import MemoryJournal
 from crowdsweep.tracking.mlflow_runs import MlflowMirror
 from crowdsweep.tracking.run_book import RunBook
 from crowdsweep.views.terminal.live import ConsoleMirror

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from driven import config_of
+from fakes import HistorySearcher, MemoryJournal
 from sleeping_slots import BEGAN, ENDED, SleepingPool
 
 from crowdsweep.engine.cluster import Cluster
@@ -15,7 +16,6 @@ from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.testing.fakes import HistorySearcher, MemoryJournal
 
 SLOTS, TRIALS = 20, 70
 

@@ -5,15 +5,16 @@ import os
 import secrets
 from collections.abc import Callable
 
+import journal_checks
+import mirror_checks
 import pytest
+from mirror_checks import ok, spec
 from object_stores import place, rows_of
 from six_drivers import six_at_once
 
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import StoreUri
-from crowdsweep.testing import journal_checks, mirror_checks
-from crowdsweep.testing.mirror_checks import ok, spec
 
 pytestmark = [pytest.mark.xdist_group("s3"), pytest.mark.usefixtures("s3")]
 

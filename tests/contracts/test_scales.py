@@ -4,15 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny
+from tiny import tag_vote
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.seeds import SeedStream
-from crowdsweep.testing import tiny
 from crowdsweep.testing.model_checks import Check, model_checks
 from crowdsweep.testing.scale_checks import sequence_data
 from crowdsweep.testing.small_data import small_data
-from crowdsweep.testing.tiny import tag_vote
 
 FOLDER = str(Path(tiny.__file__).parent)
 with pytest.MonkeyPatch.context() as patch:

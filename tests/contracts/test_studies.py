@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from study_checks import CHECKS
 
 from crowdsweep.studies.contract import StudyTemplate, find_template, template_names
-from crowdsweep.testing.study_checks import CHECKS
 
 
 def test_both_first_templates_are_found() -> None:

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 import pytest
 import yaml
+from journals import made_up_trials
 from warm import Forked, WarmServer, cold_start
 
 from crowdsweep import app
@@ -27,7 +28,6 @@ from crowdsweep.record.events import SweepStarted
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.testing.journals import made_up_trials
 
 INTERRUPTED = 130
 PROMISED_S = 5.0

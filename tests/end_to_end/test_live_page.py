@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 from browser import Browser, chromium
+from journals import made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord
-from crowdsweep.testing.journals import made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.views.report_files import write_report
 
 pytestmark = [

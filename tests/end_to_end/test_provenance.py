@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from crowdsweep import app
-from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.flat_tables import comparison_table
 from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.analysis.study import study_report
 from crowdsweep.analysis.sweep import analysed
@@ -28,7 +28,7 @@ from crowdsweep.record.journal import read_journal
 from crowdsweep.record.state import JournalState
 from crowdsweep.sweep.driver import SweepOutcome
 from crowdsweep.sweepfile.read import load_sweep
-from crowdsweep.views.terminal.status import describe_status
+from crowdsweep.views.terminal.stores import describe_status
 
 Sweep = dict[str, Any]
 COSTS = ("wall_s", "batch_wall_s", "batch_size", "peak_bytes")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from killable_server import STARTS_S, KillableServer
+from mirror_checks import failed, ok, spec, started
 
 from crowdsweep.record.events import Event, SweepFinished, SweepStatus, TrialPlanned
 from crowdsweep.record.journal import Journal, read_journal
-from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild
 
 EXPERIMENT = "on a server"

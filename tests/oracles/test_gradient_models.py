@@ -13,7 +13,8 @@ from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, fit_all
 from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
 from crowdsweep.models.joint._ldl_network import softsign as written_softsign
-from crowdsweep.models.joint.ldl_nm import LdlNm, training_set
+from crowdsweep.models.joint._ldl_training_set import training_set
+from crowdsweep.models.joint.ldl_nm import LdlNm
 from crowdsweep.models.joint.speelfc_d import SpeelfcD, log_likelihood
 from crowdsweep.models.label_likelihood import mixture
 from crowdsweep.models.networks.replicas import ReplicaStack
@@ -204,7 +205,7 @@ def test_ldl_nm_histograms_count_weights() -> None:
         n_classes=2,
     )
     data = TrainingData(annotations=rows, items=Items(n_items=2, features=np.eye(2, dtype=np.float32)))
-    found = training_set(LdlNm(item_balanced=True), data, FitContext(seeds=SeedStream(0)))
+    found = training_set(data, SeedStream(0), unseen_annotators=0.0, max_annotators=2048, item_balanced=True)
     np.testing.assert_allclose(found.annotator_shares, [[0.9, 0.1], [0.0, 0.0]])
     by_item = np.bincount(rows.item, found.weight)
     np.testing.assert_allclose(by_item, by_item[0])  # every item counts the same

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import FakeExecutor, HistorySearcher
 
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import CrowdsweepError, JournalDamaged
@@ -20,7 +21,6 @@ from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher
 
 N_MUTATIONS = 400
 Rows = list[bytes]

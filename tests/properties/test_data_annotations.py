@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import annotations
 
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.testing.strategies import annotations
 
 
 def rows_of(rows):

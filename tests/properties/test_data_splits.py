@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from strategies import annotations, datasets
 
 from crowdsweep.data import thinning
 from crowdsweep.data.annotations import Annotations
@@ -14,7 +15,6 @@ from crowdsweep.data.dataset import SPLITS, Gold, Items
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError
-from crowdsweep.testing.strategies import annotations, datasets
 
 params = st.fixed_dictionaries(
     {},

@@ -8,10 +8,10 @@ import resource
 from pathlib import Path
 
 import pytest
+from time_limit import at_most
 
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
-from crowdsweep.testing.time_limit import at_most
 
 
 def try_one(path: Path) -> str:

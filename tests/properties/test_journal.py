@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import mirror_checks
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +35,6 @@ from crowdsweep.record.plan_record import CellRecord, DatasetRecord, PlanRecord
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.rows import START, chain, seal, unseal, whole_rows
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.testing import mirror_checks
 
 E = "e" * 16
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import folded
+from mirror_checks import started
 from written_models import FOOT, HEAD
 
 from crowdsweep.models import registered
-from crowdsweep.testing.journals import folded
-from crowdsweep.testing.mirror_checks import started
 from crowdsweep.tracking.mlflow_runs import rebuild, tracking_uri
 
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
+from journals import made_up_sweep, made_up_trials
 
 from crowdsweep.analysis import sweep as sweep_of
 from crowdsweep.analysis.compare import compare
-from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.flat_tables import comparison_table
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.record import journal
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import WRITTEN, write_files
 from crowdsweep.views.terminal.results import label_line, shown_results

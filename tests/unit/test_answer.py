@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import compare
@@ -27,7 +28,6 @@ from crowdsweep.record.events import Event, TrialFinished
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.record.shown import shown_trials
-from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.units import listed, show_seconds, show_times
 from crowdsweep.views.report_files import write_report
 

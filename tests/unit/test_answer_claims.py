@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from journals import folded, made_up_sweep, made_up_trials
+
 from crowdsweep.analysis.answer import Answer, answer_of, by_test
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
 from crowdsweep.analysis.phrases import verdict, worth_of_heldout
@@ -15,7 +17,6 @@ from crowdsweep.record.events import Event, TrialFinished
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.shown import shown_trials
 from crowdsweep.studies.redundancy import TEMPLATE
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.views.page.tables import scores_table
 from crowdsweep.views.report_files import write_report
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from journals import made_up_sweep, made_up_trials
+from mirror_checks import ok, started
 
 from crowdsweep import app
-from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.data import catalogue
 from crowdsweep.errors import FitFailed, JournalError
@@ -23,8 +25,6 @@ from crowdsweep.record.repair import repair_journal
 from crowdsweep.record.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
-from crowdsweep.testing.mirror_checks import ok, started
 from crowdsweep.trial.learning_curve import CurveSpec
 from crowdsweep.trial.runner import run_batch
 from crowdsweep.views.report_files import write_report

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from data_folders import GOOD, folder_of
+from time_limit import at_most
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
@@ -28,7 +29,6 @@ from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rows import Asked
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.testing.time_limit import at_most
 
 MEGABYTE = 1 << 20
 

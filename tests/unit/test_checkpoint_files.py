@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from driven import config_of, drive
+from fakes import FakeExecutor, Killed, MemoryCheckpoints, MemoryJournal
 from object_stores import in_memory, rows_of
 from obstore.store import MemoryStore
 
@@ -15,7 +16,6 @@ from crowdsweep.record.journal import Journal
 from crowdsweep.record.store_files import CHECKPOINTS
 from crowdsweep.sweep.checkpoints import KeptCheckpoints
 from crowdsweep.sweep.plan import Plan, make_plan
-from crowdsweep.testing.fakes import FakeExecutor, Killed, MemoryCheckpoints, MemoryJournal
 
 A, B = "a" * 16, "b" * 16
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save, save_file
+from time_limit import at_most
 
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.classifiers import (
@@ -19,7 +20,6 @@ from crowdsweep.labelling.classifiers import (
 from crowdsweep.models.classifier import NetworkPredictor
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.scaling import Scale
-from crowdsweep.testing.time_limit import at_most
 
 FEATURES = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 WEIGHTS = "fit-0.safetensors"

@@ -11,8 +11,8 @@ from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames, Tr
 from crowdsweep.errors import BadInput
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, effective_number
 from crowdsweep.models.contract import FitContext, FitResult, fit_one
-from crowdsweep.models.joint._unseen_annotator import ANSWERS
-from crowdsweep.models.joint.ldl_nm import Descent, LdlNm, infer_annotator
+from crowdsweep.models.joint._unseen_annotator import ANSWERS, Descent, infer_annotator
+from crowdsweep.models.joint.ldl_nm import LdlNm
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 

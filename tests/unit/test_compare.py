@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.compare import Comparison, compare
-from crowdsweep.analysis.comparison_table import comparison_table
+from crowdsweep.analysis.flat_tables import comparison_table
 from crowdsweep.analysis.phrases import ranked_by_heldout, verdict
 from crowdsweep.analysis.phrases import tests_used as used_tests
 from crowdsweep.analysis.references import References
@@ -17,7 +18,6 @@ from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.record.events import Event, TrialFinished
 from crowdsweep.record.result import Status
 from crowdsweep.sweepfile.records import PublishedValue
-from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 
 def _scores(*values: float, metric: str = "test_accuracy") -> list[dict[str, float]]:

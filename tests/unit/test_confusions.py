@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from data_folders import swept_two_kinds
 
-from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.sections.confusions import CrowdMatrix, crowd_matrices
 from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.record.journal import open_rows, read_journal

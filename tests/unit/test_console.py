@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from mirror_checks import failed, ok, one_of_each, spec, started
 from rich.console import Console
 
 from crowdsweep.analysis.underway.best import Best
@@ -27,7 +28,6 @@ from crowdsweep.record.events import (
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord, PlanRecord
 from crowdsweep.record.result import Status
-from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec, started
 from crowdsweep.views.terminal.live import ConsoleMirror, Terminal
 
 
@@ -114,10 +114,6 @@ def test_what_is_flagged_alike_is_told_once() -> None:
     seeds = [found[1] for line in told if (found := re.match(r"flagged: .*, seed (\d+): collapsed", line))]
     assert seeds == ["0", "1", "2", "3", "4"]
     assert sum("more trials are flagged" in line for line in told) == 1
-
-
-def test_quiet_says_nothing() -> None:
-    assert lines([*a_sweep(), SweepFinished(status=SweepStatus.DONE, time=0.0)], seconds_apart=10.0, quiet=True) == []
 
 
 def test_a_resumed_sweep_counts_on(tmp_path: object) -> None:

@@ -1,10 +1,10 @@
 """Which models no other beats for the same seconds or less."""
 
 import pytest
+from journals import folded, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.cost_front import CostPoint, cost_front
 from crowdsweep.analysis.sweep import comparison_of
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.views.figures import score_against_seconds, to_svg
 
 

@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import fakes
 import numpy as np
 import pytest
 from driven import by_seed, config_of, decisions, drive, numbers
+from fakes import FakeClock, FakeExecutor, HistorySearcher, Killed, MemoryJournal
 
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.events import (
@@ -28,8 +30,6 @@ from crowdsweep.sweep.driver import (
 )
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
 from crowdsweep.sweep.resume import hours_spent
-from crowdsweep.testing import fakes
-from crowdsweep.testing.fakes import FakeClock, FakeExecutor, HistorySearcher, Killed, MemoryJournal
 
 
 @pytest.fixture(scope="module")

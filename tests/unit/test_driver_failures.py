@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from driven import by_point, by_seed, config_of, drive, numbers
+from fakes import FakeExecutor, HistorySearcher, MemoryJournal
 
 from crowdsweep.record.events import (
     Event,
@@ -17,7 +18,6 @@ from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.allowance import FEWEST_POINTS, FEWEST_TRIALS, Allowance
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
-from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, MemoryJournal
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 import pytest
 from driven import RACING, by_point, by_seed, config_of, drive, numbers
+from fakes import Killed, MemoryJournal
 
 from crowdsweep.record.events import (
     Event,
 )
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
-from crowdsweep.testing.fakes import Killed, MemoryJournal
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from driven import by_point, drive, numbers
+from fakes import FakeExecutor, Killed, MemoryJournal
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import SweepFileError
@@ -20,7 +21,6 @@ from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.testing.fakes import FakeExecutor, Killed, MemoryJournal
 from crowdsweep.trial.learning_curve import CurveSpec
 from crowdsweep.trial.runner import run_batch
 from crowdsweep.views.terminal.plan import describe_plan

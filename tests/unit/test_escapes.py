@@ -6,12 +6,12 @@ import io
 import matplotlib as mpl
 import pyarrow as pa
 import pytest
+from mirror_checks import started
 from rich.console import Console
 
 from crowdsweep.errors import UnknownName, plain
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.metrics.intervals import estimate
-from crowdsweep.testing.mirror_checks import started
 from crowdsweep.views.figures import Bar, means_with_intervals, to_svg
 from crowdsweep.views.tables.texts import to_latex, to_markdown
 from crowdsweep.views.terminal.live import ConsoleMirror

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import executor_checks as checks
 import pytest
+from executor_checks import CHECKS
+from fakes import FakeExecutor, scored
 
 from crowdsweep.engine.executor import Batch
 from crowdsweep.record.events import Event, TrialFinished, TrialStarted
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.testing import executor_checks as checks
-from crowdsweep.testing.executor_checks import CHECKS
-from crowdsweep.testing.fakes import FakeExecutor, scored
 
 
 def score(spec: TrialSpec) -> Mapping[str, float]:

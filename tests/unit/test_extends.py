@@ -14,7 +14,7 @@ from crowdsweep.errors import BadInput, SweepFileError
 from crowdsweep.files.located import parse_yaml
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.sweep.driver import SweepOutcome
-from crowdsweep.sweep.schema import whole_schema
+from crowdsweep.sweep.explain import whole_schema
 from crowdsweep.sweepfile.named import sweep_folder
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig

@@ -6,12 +6,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote
 
 import pytest
+from mirror_checks import ok, spec
 from object_stores import VARIABLES, place, rows_of, speak_to
 
 from crowdsweep.errors import JournalError
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.objects import Objects, Patience
-from crowdsweep.testing.mirror_checks import ok, spec
 
 PATIENCE = Patience(connect_s=2.0, request_s=2.0, tries=2, all_s=2.0)
 Answer = Callable[["Server", str, str], tuple[int, bytes] | None]

@@ -7,10 +7,10 @@ import pytest
 from object_stores import PLACE
 from obstore.store import MemoryStore
 
-from crowdsweep.errors import BadInput, NotOurs
+from crowdsweep.errors import NotOurs
 from crowdsweep.files.listed import LIST_FILE
 from crowdsweep.files.owned import Kind, replaced
-from crowdsweep.labelling.folder import default_folder, told_of
+from crowdsweep.labelling.folder import default_folder
 from crowdsweep.labelling.label_files import CLASSIFIER_OF_LABELS, LABELS, check_folder
 from crowdsweep.labelling.recipe import RECIPE
 from crowdsweep.record import fetched
@@ -58,20 +58,6 @@ def test_whose_labels_lie_there_is_read_from_the_recipe_alone(memory: MemoryStor
     assert default_folder(FOLDER, "birds") == FOLDER
     assert default_folder(PLACE / "none", "cats") == PLACE / "none"
     assert {*Counting.got} == {RECIPE}
-
-
-def test_what_is_told_of_labels_is_read_from_the_recipe_alone(memory: MemoryStore) -> None:
-    write(FOLDER, LABELS, FILES)
-    assert told_of(FOLDER)[1:] == ["all is well"]
-    assert Counting.got == [RECIPE]
-
-
-@pytest.mark.parametrize(("content", "words"), [(None, "found none"), (b"- 1\n", "expected keys with a value each")])
-def test_a_recipe_that_is_none_is_called_by_its_place(content: bytes | None, words: str, memory: MemoryStore) -> None:
-    if content is not None:
-        Objects(FOLDER, client=memory).put(RECIPE, content)
-    with pytest.raises(BadInput, match=rf"^{FOLDER}/{RECIPE}.*{words}"):
-        told_of(FOLDER)
 
 
 def test_labels_that_nobody_touched_are_not_fetched_to_see_that(memory: MemoryStore) -> None:

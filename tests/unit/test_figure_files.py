@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from journals import made_up_sweep, made_up_trials
 from matplotlib.colors import Colormap, to_rgb
 from object_stores import PLACE
 from obstore.store import MemoryStore
@@ -20,7 +21,6 @@ from crowdsweep.files.names import name_of
 from crowdsweep.record import fetched
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.objects import Objects
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.figures.drawing import PALETTE, line_style, plain_line_style
 from crowdsweep.views.figures.maps import _HEAT, _WRONG
 from crowdsweep.views.figures.of_report import figures_of

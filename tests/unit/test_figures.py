@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Annotation
 
-from crowdsweep.analysis.maps.annotators import laid_out
+from crowdsweep.analysis.maps import laid_out
 from crowdsweep.analysis.searches import SearchedPoints
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.studies.contract import Curve, CurveLine

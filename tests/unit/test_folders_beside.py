@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from journals import made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.two_sweeps import pairs_of
 from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.shown import shown_trials
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.tracking.run_records import BETWEEN, cell_name, trial_record
 from crowdsweep.views.mlflow.page import sweep_page
 
@@ -40,16 +40,16 @@ def test_folders_of_one_name_are_paired_by_path_then_by_data(tmp_path: Path) -> 
     """One sweep has `x/birds` alone, the other `x/birds` and `y/birds`: the names by which each calls them differ."""
     first = _folders(tmp_path, {"/d/x/birds": 0.8}, "one")
     second = _folders(tmp_path, {"/d/y/birds": 0.6, "/d/x/birds": 0.8}, "two")
-    found = {pair.dataset: (pair.first, pair.second, pair.why) for pair in pairs_of(first, second)}
+    found = {pair.dataset: (pair.first, pair.second, pair.why) for pair in pairs_of(first, second)[0]}
     assert found == {
         "x/birds": (pytest.approx(0.805), pytest.approx(0.805), ""),
         "y/birds": (None, pytest.approx(0.605), "new"),
     }
     moved = _folders(tmp_path, {"/elsewhere/x/birds": 0.8, "/elsewhere/y/birds": 0.6}, "three")
-    found = {pair.dataset: pair.why for pair in pairs_of(second, moved)}
+    found = {pair.dataset: pair.why for pair in pairs_of(second, moved)[0]}
     assert found == {"y/birds": "", "x/birds": ""}  # the same data in other folders
     other = _folders(tmp_path, {"/elsewhere/z/birds": 0.7}, "four")
-    (pair,) = pairs_of(first, other)
+    ((pair,),) = pairs_of(first, other)
     assert (pair.dataset, pair.why) == ("birds", "other data under the same name")
 
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from mirror_checks import ok, one_of_each
 
 from crowdsweep.errors import JournalDamaged
 from crowdsweep.record.codec import encode
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.repair import repair_journal
 from crowdsweep.record.rows import START, chain, unseal
-from crowdsweep.testing.mirror_checks import ok, one_of_each
 
 FORGED = [
     '{"kind":"trial_finished","v":2,"data":{"result":{"key":"x","kept":{"a":{"digest":"../../thesis"}}}}}',

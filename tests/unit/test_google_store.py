@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import journal_checks
+import mirror_checks
 import pytest
+from mirror_checks import ok, spec
 from object_stores import BUCKET, rows_of
 from six_drivers import six_at_once
 
@@ -14,8 +17,6 @@ from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.objects import Objects, Patience
 from crowdsweep.record.store_uri import StoreUri, store_named
-from crowdsweep.testing import journal_checks, mirror_checks
-from crowdsweep.testing.mirror_checks import ok, spec
 
 TOKEN = "a-token-that-nobody-writes-down"
 PATIENCE = Patience(connect_s=2.0, request_s=2.0, tries=0, all_s=2.0)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from executor_checks import datasets, specs_on
 
 from crowdsweep.record.result import MISSING_PLUGIN, Failure, Status, TrialResult
-from crowdsweep.testing.executor_checks import datasets, specs_on
 from crowdsweep.trial.model_calls import MOST_CHARACTERS, ModelFault, failure_of, guarded, legible
 from crowdsweep.trial.runner import run_batch
 

@@ -3,9 +3,10 @@
 import random
 from collections import Counter
 
-from crowdsweep.sweep.in_flight import InFlight
+from mirror_checks import spec
+
+from crowdsweep.sweep.queues import InFlight
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.testing.mirror_checks import spec
 
 GPU = Resources(gpu=1.0)
 

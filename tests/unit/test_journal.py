@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from mirror_checks import ok, one_of_each, spec, started
 
 from crowdsweep.errors import BadInput, JournalDamaged, JournalError, JournalLocked
 from crowdsweep.record.events import PointProposed, PointScored, RunsCreated, SweepFinished, SweepStatus, TrialPlanned
 from crowdsweep.record.journal import Journal, open_rows, read_journal
 from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
 from crowdsweep.record.repair import repair_journal
-from crowdsweep.testing.mirror_checks import ok, one_of_each, spec, started
 
 A, B, C = ("a" * 16, "b" * 16, "c" * 16)
 
@@ -91,7 +91,7 @@ def test_second_driver_is_told_who_is_first(tmp_path: Path) -> None:
 _WRITER = """
 import sys
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.mirror_checks import ok, spec, started
+from mirror_checks import ok, spec, started
 from crowdsweep.record.events import TrialPlanned
 
 journal = Journal(sys.argv[1])

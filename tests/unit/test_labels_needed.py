@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
+from journals import folded, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.shown import show_score
@@ -11,7 +12,6 @@ from crowdsweep.studies.axis import AxisPoint, along_axis
 from crowdsweep.studies.contract import check_knobs
 from crowdsweep.studies.labels_needed import Group, cheaper_matches, loss_of, need_of
 from crowdsweep.studies.redundancy import TEMPLATE, summarise
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 
 METRIC = "test_accuracy"
 GROUP = Group(dataset="d", metric=METRIC, models={}, all_labels=None, heldout=0.0, why="")

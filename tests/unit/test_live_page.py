@@ -6,12 +6,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from journals import folded, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.underway.now import Watch
 from crowdsweep.record.events import BatchLost, SweepStarted, TrialFinished, TrialPlanned, TrialProgressed, TrialStarted
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
-from crowdsweep.views.live_page import LivePage
+from crowdsweep.views.live import LivePage
 
 MODELS = [{"name": "a", "label": "a", "params": {}}]
 

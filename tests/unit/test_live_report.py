@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from journals import made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.underway.begun import PATIENCE, begun_store
 from crowdsweep.errors import BadInput, JournalError
 from crowdsweep.record.events import SweepFinished, SweepStatus
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.live import live_report
 
 MODELS = [{"name": "a", "label": "a", "params": {}}]

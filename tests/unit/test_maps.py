@@ -8,7 +8,7 @@ import pytest
 from data_folders import swept_two_kinds
 
 from crowdsweep.analysis.kept_arrays import KeptArrays, class_names
-from crowdsweep.analysis.maps.found import Maps
+from crowdsweep.analysis.maps import Maps
 from crowdsweep.analysis.sections.unseen_annotators import unseen_annotators
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data.annotations import Annotations
@@ -21,7 +21,7 @@ from crowdsweep.record.kept_arrays import array_of
 from crowdsweep.record.shown import shown_trials
 from crowdsweep.record.store_files import STORE
 from crowdsweep.seeds import SeedStream
-from crowdsweep.views.figures.map_files import pictures
+from crowdsweep.views.figures.of_report import pictures
 from crowdsweep.views.page.sections import unseen_table
 from crowdsweep.views.report_files import write_report
 

@@ -7,14 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from journals import folded, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.events import SweepFinished, SweepStatus
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.views.terminal.live import ConsoleMirror, Terminal
 from crowdsweep.views.terminal.messages import Warnings, columns_of, tell, wrapped
-from crowdsweep.views.terminal.status import describe_status
+from crowdsweep.views.terminal.stores import describe_status
 
 
 class Screen(io.StringIO):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from journals import made_up_search, made_up_sweep, made_up_trials
 from published_sweeps import ODD, published_store
 
 import crowdsweep as cs
@@ -14,7 +15,6 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.events import SweepStarted
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord
-from crowdsweep.testing.journals import made_up_search, made_up_sweep, made_up_trials
 
 
 def told(folder: Path, events: list, **settings: object) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import MemoryJournal
+from mirror_checks import ok, spec, started
 from mlflow.entities import Run
 from mlflow_sweeps import SEEDS, outcomes, runs_in, sql, sweep
 
@@ -21,8 +23,6 @@ from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.result import Status
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.testing.fakes import MemoryJournal
-from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.tracking import artifact_files
 from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,

@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from journals import made_up_sweep, made_up_trials
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.shown_uri import without_credentials
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.tracking import artifact_files, ui
 from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
 from crowdsweep.tracking.sweep_page import compare_link, experiments_link, file_link, runs_link

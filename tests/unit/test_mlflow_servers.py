@@ -9,14 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from journals import folded
+from mirror_checks import started
 from mlflow_sweeps import outcomes, sweep
 
 from crowdsweep import app
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.testing.journals import folded
-from crowdsweep.testing.mirror_checks import started
 from crowdsweep.tracking.mlflow_runs import (
     MlflowMirror,
     rebuild,

@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from journals import folded
+from mirror_checks import spec, started
 from mlflow_sweeps import outcomes, runs_in, sweep
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.shown_uri import discreetly, without_credentials
-from crowdsweep.testing.journals import folded
-from crowdsweep.testing.mirror_checks import spec, started
 from crowdsweep.tracking.artifact_files import bring_along
 from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,

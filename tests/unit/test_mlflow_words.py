@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy
+from mirror_checks import started
 from mlflow.exceptions import MlflowException
 from mlflow_sweeps import outcomes, sweep
 
@@ -25,7 +26,6 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
 from crowdsweep.record.events import RunsCreated
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.mirror_checks import started
 from crowdsweep.tracking import mlflow_reachable, ui
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
 from crowdsweep.tracking.mlflow_reachable import check_reachable

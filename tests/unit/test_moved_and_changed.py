@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from journals import made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.standing import left_out_words, sweep_status
 from crowdsweep.cli.commands import run_command_line
@@ -16,7 +17,6 @@ from crowdsweep.errors import DataError
 from crowdsweep.labelling.folder import default_folder
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.record.journal import Journal, read_journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.live import live_report
 from crowdsweep.views.report_files import write_report
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from executor_checks import batch_of
+from mirror_checks import spec
 from ray.exceptions import ActorDiedError, NodeDiedError
 
 from crowdsweep.engine.ray_actors import RayExecutor
@@ -13,8 +15,6 @@ from crowdsweep.engine.slot_pool import Actor
 from crowdsweep.record.events import BatchLost, TrialFinished
 from crowdsweep.record.result import SLOT_LOST
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.testing.executor_checks import batch_of
-from crowdsweep.testing.mirror_checks import spec
 
 pytestmark = pytest.mark.unchecked  # what stands for a cluster is none
 

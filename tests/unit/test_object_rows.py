@@ -2,8 +2,11 @@
 
 import time
 
+import journal_checks
+import mirror_checks
 import numpy as np
 import pytest
+from mirror_checks import ok, one_of_each, spec
 from object_stores import PLACE, in_memory, rows_of
 from obstore.store import MemoryStore
 from six_drivers import six_at_once
@@ -18,8 +21,6 @@ from crowdsweep.record.numbered import Head, head_of, object_name
 from crowdsweep.record.object_rows import ObjectRows, last_head
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.repair import repair_journal
-from crowdsweep.testing import journal_checks, mirror_checks
-from crowdsweep.testing.mirror_checks import ok, one_of_each, spec
 
 ROW = '{"a":%d}'
 

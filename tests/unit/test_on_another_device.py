@@ -11,7 +11,7 @@ import pytest
 
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
-from crowdsweep.models.joint.ldl_nm import Descent, infer_annotator
+from crowdsweep.models.joint._unseen_annotator import Descent, infer_annotator
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.device_checks import compare_devices
 from crowdsweep.testing.pretend_device import pretend_device

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from driven import config_of
+from journals import folded, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.compare import compare
 from crowdsweep.analysis.references import References
@@ -14,7 +15,6 @@ from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.replay import Replay
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.views.page.tables import metrics_tables
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 import crowdsweep.views.page
 from crowdsweep.analysis.searches import SearchShown
@@ -12,10 +13,9 @@ from crowdsweep.analysis.study import study_report
 from crowdsweep.record.events import Event, SweepStatus
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord
-from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
-from crowdsweep.views.page.search_so_far import search_so_far
 from crowdsweep.views.page.sheets import WIDTH, in_parts
 from crowdsweep.views.page.table import PageRow, PageTable
+from crowdsweep.views.page.underway import search_so_far
 from crowdsweep.views.report_files import write_report
 
 MODELS: list[dict[str, Any]] = [

@@ -7,10 +7,11 @@ from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 
+from journals import made_up_sweep, made_up_trials
+
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.underway.now import Now, RunningTrial
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.page.page import render_page
 from crowdsweep.views.report_files import write_report
 

@@ -1,8 +1,9 @@
 """How tables of a room of the report are laid out."""
 
+from journals import folded, made_up_sweep, made_up_trials
+
 from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.studies.contract import StudyTable
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.views.page.tables import certainty_table, metrics_tables, one_below_another, study_table
 
 

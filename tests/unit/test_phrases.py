@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.compare import DatasetComparison, compare
 from crowdsweep.analysis.phrases import chosen_by_gold, flattery, intervals_over, verdict
@@ -15,7 +16,6 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.record.events import Event
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord
-from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.views.report_files import write_report
 
 GOOD = [0.93, 0.94, 0.92, 0.95, 0.93, 0.92, 0.94, 0.93, 0.95, 0.94]

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 from annotated_types import Ge
+from fakes import FakeClock
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
@@ -24,7 +25,6 @@ from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_
 from crowdsweep.sweep.pilots import Pilots
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.testing.fakes import FakeClock
 from crowdsweep.views.terminal.plan import describe_plan
 
 CLOCK = FakeClock()

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from journals import made_up_sweep, made_up_trials
 from published_sweeps import ODD, published_store
 
 import crowdsweep as cs
@@ -18,7 +19,6 @@ from crowdsweep.errors import UnknownName
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.shown import show_number
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.tables.pivot import mean_and_rest, pivot_in_latex, pivot_in_markdown
 from crowdsweep.views.terminal.pivot import pivot_text
 

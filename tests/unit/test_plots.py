@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from journals import made_up_search, made_up_sweep, made_up_trials
 from matplotlib.figure import Figure
 
 import crowdsweep as cs
 from crowdsweep.errors import BadInput
 from crowdsweep.record.events import Event
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_search, made_up_sweep, made_up_trials
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

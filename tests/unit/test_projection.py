@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from journals import folded, made_up_trials
+from mirror_checks import started
 
 from crowdsweep.record.state import JournalState
-from crowdsweep.testing.journals import folded, made_up_trials
-from crowdsweep.testing.mirror_checks import started
 from crowdsweep.tracking.projection import Projection
 from crowdsweep.tracking.run_book import Experiment, Rejected, RunBook, StoredRun
 from crowdsweep.tracking.run_records import KEY, RunRecord

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from journals import made_up_sweep, made_up_trials
 from published_sweeps import scores
 from scipy import stats
 
@@ -15,7 +16,6 @@ from crowdsweep.analysis.ranks import mean_ranks as ranked
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.metrics.rank_tests import critical_difference, friedman_test, not_apart
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 from crowdsweep.views.figures import figures_of, mean_ranks
 from crowdsweep.views.page.page import render_page
 

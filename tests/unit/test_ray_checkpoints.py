@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import ray
+from executor_checks import batch_of, datasets, specs_on
+from mirror_checks import spec
 from ray.exceptions import NodeDiedError, ObjectLostError
 
 from crowdsweep.engine.ray_actors import RayExecutor
@@ -16,8 +18,6 @@ from crowdsweep.record.events import TrialFinished, TrialSaved, TrialsNoted
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.registry.carried import carried
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.testing.executor_checks import batch_of, datasets, specs_on
-from crowdsweep.testing.mirror_checks import spec
 
 pytestmark = pytest.mark.unchecked  # what stands for data here is their name
 NODE_DIED = NodeDiedError("its node was preempted")

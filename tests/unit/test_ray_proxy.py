@@ -12,7 +12,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 
+import executor_checks as checks
 import pytest
+from executor_checks import datasets
+from fakes import FakeExecutor
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine import cluster, ray_proxy
@@ -22,9 +25,6 @@ from crowdsweep.engine.ray_proxy import RayProcess, RayProxy, RaySettings
 from crowdsweep.errors import InfeasibleRequest, SlotLost
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.testing import executor_checks as checks
-from crowdsweep.testing.executor_checks import datasets
-from crowdsweep.testing.fakes import FakeExecutor
 from crowdsweep.trial.runner import run_batch
 
 SETTINGS = RaySettings(address=None, resources=[Resources()], trial_minutes=None)

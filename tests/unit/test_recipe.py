@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from time_limit import at_most
 
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.folder import default_folder
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
-from crowdsweep.testing.time_limit import at_most
 
 SOUND = {
     "dataset": "birds",

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from journals import folded, made_up_sweep, made_up_trials
 
 import crowdsweep
-from crowdsweep.analysis.study_table import study_table
+from crowdsweep.analysis.flat_tables import study_table
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import SweepFileError
@@ -24,7 +25,6 @@ from crowdsweep.studies.labels_needed import Group, match_of, reach_of
 from crowdsweep.studies.prices import labels_per_item, money, n_items_of
 from crowdsweep.studies.redundancy import TEMPLATE, summarise
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.views.report_files import write_files
 from crowdsweep.views.terminal.results import shown_results
 

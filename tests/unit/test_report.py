@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.trial_table import comparison_rows, results_table
 from crowdsweep.errors import JournalError, NotWritten
@@ -26,7 +27,6 @@ from crowdsweep.record.naming import show_point
 from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.record.result import Status
 from crowdsweep.record.spec import canonical_json
-from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.units import show_p
 from crowdsweep.views.report_files import write_report
 from crowdsweep.views.tables.texts import render_table

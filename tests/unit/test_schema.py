@@ -20,7 +20,7 @@ from crowdsweep.files.located import parse_yaml
 from crowdsweep.models import registered
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.studies.contract import find_template, template_names
-from crowdsweep.sweep.schema import whole_schema
+from crowdsweep.sweep.explain import whole_schema
 from crowdsweep.sweep.starter.begin import begin_with_folder
 from crowdsweep.sweepfile.checked import field_types
 from crowdsweep.sweepfile.read import MODEL_KEYS, config_to_mapping, parse_sweep

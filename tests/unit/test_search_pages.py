@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from journals import folded, made_up_search, made_up_sweep, made_up_trials
+
 from crowdsweep.analysis.searches import FEWEST_FOR_IMPORTANCES, SearchShown, searches
 from crowdsweep.analysis.sections.training import training_curves
 from crowdsweep.analysis.sweep import comparison_of
@@ -12,7 +14,6 @@ from crowdsweep.record.events import Event, TrialFinished
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.record.shown import shown_trials
-from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.views.report_files import write_report
 
 MODELS: list[dict[str, Any]] = [

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from driven import by_point, config_of, decisions, drive
+from fakes import FakeExecutor, HistorySearcher, Killed, MemoryJournal
 
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trade_offs import front_table
@@ -22,7 +23,6 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
-from crowdsweep.testing.fakes import FakeExecutor, HistorySearcher, Killed, MemoryJournal
 from crowdsweep.views.figures.of_report import figures_of
 from crowdsweep.views.page.page import render_page
 from crowdsweep.views.terminal.plan import describe_plan

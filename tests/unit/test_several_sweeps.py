@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from journals import made_up_sweep, made_up_trials
 from published_sweeps import scores
 
 import crowdsweep as cs
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.analysis.together import compared_together, pivot_of_all
-from crowdsweep.analysis.two_sweeps import differences_of_all, letter_of, pairs_of, pairs_with_each
+from crowdsweep.analysis.two_sweeps import differences, letter_of, pairs_of
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 
 MEANS = {"a": 0.8, "b": 0.81, "c": 0.80002, "d": 0.7}
 
@@ -45,7 +45,7 @@ def sweeps(stores: list[Path]) -> list[AnalysedSweep]:
 
 def test_each_is_beside_the_first_and_all_are_corrected_together(sweeps: list[AnalysedSweep]) -> None:
     first, *others = sweeps
-    together = pairs_with_each(first, others)
+    together = pairs_of(first, *others)
     assert [[pair.model for pair in pairs] for pairs in together] == [
         ["majority-vote"],
         ["majority-vote"],
@@ -54,7 +54,7 @@ def test_each_is_beside_the_first_and_all_are_corrected_together(sweeps: list[An
     assert [pairs[0].second_is for pairs in together] == ["better", "not significantly different", "worse"]
     assert together[2][1].why == "new"
     for pairs, other in zip(together, others, strict=True):
-        (alone, *_) = pairs_of(first, other)
+        ((alone, *_),) = pairs_of(first, other)
         assert alone.test is not None
         assert pairs[0].test is not None
         assert (pairs[0].first, pairs[0].second) == (alone.first, alone.second)
@@ -70,12 +70,12 @@ def test_what_sweep_files_say_otherwise_than_the_first() -> None:
     first = {"name": "x", "pack": 20, "seeds": {"report": 5}}
     second = {"name": "y", "pack": 20, "seeds": {"report": 6}}
     third = {"name": "z", "pack": 21, "seeds": {"report": 5}, "heldout": {"fraction": 0.2}}
-    assert differences_of_all([first, second, third]) == [
+    assert differences(first, second, third) == [
         ("seeds.report", [5, 6, 5]),
         ("pack", [20, 20, 21]),
         ("heldout", [None, None, {"fraction": 0.2}]),
     ]
-    assert differences_of_all([first, {**first, "name": "q"}, first]) == []
+    assert differences(first, {**first, "name": "q"}, first) == []
 
 
 def test_the_command_takes_any_number(stores: list[Path], capsys: pytest.CaptureFixture[str]) -> None:

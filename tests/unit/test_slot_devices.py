@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from executor_checks import batch_of, datasets, drained, finished, specs_on
 
 from crowdsweep import app
 from crowdsweep.engine import devices as engine_devices
@@ -17,7 +18,6 @@ from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.models import devices
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import Resources
-from crowdsweep.testing.executor_checks import batch_of, datasets, drained, finished, specs_on
 
 if TYPE_CHECKING:
     from crowdsweep.engine.cluster import Cluster

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.sections.stopped_early import stopped_fits
 from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
@@ -13,7 +14,6 @@ from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.record.result import Status, StoppedEarly
 from crowdsweep.record.shown import shown_trials
-from crowdsweep.testing.journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.tracking.run_records import trial_record
 from crowdsweep.views.figures import stopped_curves
 from crowdsweep.views.report_files import write_report

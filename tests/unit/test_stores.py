@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from mirror_checks import failed, ok, spec, started
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
@@ -19,7 +20,6 @@ from crowdsweep.record.events import Event, SweepFinished, SweepStatus, TrialPla
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.stores import Driver, asked_store, driver_of, stores_in
 from crowdsweep.sweep.stopping import ask_to_stop
-from crowdsweep.testing.mirror_checks import failed, ok, spec, started
 from crowdsweep.units import when_words
 from crowdsweep.views.terminal.listing import listed
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mirror_checks import ok, started
 
 from crowdsweep.errors import JournalError, NotWritten
 from crowdsweep.record.journal import Journal, read_journal
-from crowdsweep.testing.mirror_checks import ok, started
 from crowdsweep.views import report_files
 
 KEY = "a" * 16

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from journals import folded, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.study import study_report
 from crowdsweep.analysis.trial_table import results_table
@@ -29,7 +30,6 @@ from crowdsweep.studies.labels_needed import Group, Match, cheaper_matches, need
 from crowdsweep.studies.redundancy import TEMPLATE as REDUNDANCY
 from crowdsweep.studies.sparsity import TEMPLATE as SPARSITY
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 
 
 def _config(template: str, *datasets: DatasetEntry, **knobs: Any) -> SweepConfig:

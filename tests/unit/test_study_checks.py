@@ -6,6 +6,8 @@ from itertools import count
 from typing import Any
 
 import pytest
+import study_checks
+from study_checks import CHECKS
 
 from crowdsweep.errors import BadInput
 from crowdsweep.studies.contract import (
@@ -17,8 +19,6 @@ from crowdsweep.studies.contract import (
     whole_numbers,
 )
 from crowdsweep.sweepfile.records import Seeds
-from crowdsweep.testing import study_checks
-from crowdsweep.testing.study_checks import CHECKS
 
 
 def plans(knobs: Any, config: Any) -> Any:

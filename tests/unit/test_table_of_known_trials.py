@@ -1,6 +1,7 @@
 """The table of results is the same whether the shown trials are handed over or looked for; its columns are typed."""
 
 import pyarrow as pa
+from journals import folded, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.trial_table import (
     FAILURE_COLUMNS,
@@ -10,7 +11,6 @@ from crowdsweep.analysis.trial_table import (
     results_table,
 )
 from crowdsweep.record.shown import shown_trials
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 
 SCORES = [{"test_accuracy": 0.8, "dev_kl": 0.3}, None, {"test_accuracy": 0.7}]
 

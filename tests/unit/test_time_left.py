@@ -1,12 +1,12 @@
 """The time left that is shown: it falls, and where it must rise it says why."""
 
 import pytest
+from mirror_checks import ok, spec, started
 
 from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.analysis.underway.time_left import TimeLeft, Work
 from crowdsweep.record.events import BatchLost, TrialPlanned, TrialStarted
 from crowdsweep.record.plan_record import CellRecord, PlanRecord
-from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.units import about_words, clock_words
 
 

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from mirror_checks import ok, spec, started
 
 from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.analysis.underway.time_left import Left
 from crowdsweep.record.events import TrialPlanned, TrialStarted
 from crowdsweep.record.plan_record import CellRecord, PlanRecord
-from crowdsweep.testing.mirror_checks import ok, spec, started
 from crowdsweep.units import left_words
 
 POINTS, SEEDS = 20, 3

@@ -45,16 +45,16 @@ def test_what_sweep_files_say_differently_is_told_by_name() -> None:
     first = {"name": "x", "seeds": {"report": 5}, "models": [{"name": "a", "params": {"k": 1}}, {"name": "b"}]}
     second = {"name": "y", "seeds": {"report": 6}, "models": [{"name": "c"}, {"name": "a", "params": {"k": 2, "l": 3}}]}
     assert differences(first, second) == [
-        ("seeds.report", 5, 6),
-        ("models.a.params.k", 1, 2),
-        ("models.a.params.l", None, 3),
-        ("models.b", {"name": "b"}, None),
-        ("models.c", None, {"name": "c"}),
+        ("seeds.report", [5, 6]),
+        ("models.a.params.k", [1, 2]),
+        ("models.a.params.l", [None, 3]),
+        ("models.b", [{"name": "b"}, None]),
+        ("models.c", [None, {"name": "c"}]),
     ]
     assert differences(first, {**first, "name": "z", "models": first["models"][::-1]}) == []
     twice = {"datasets": [{"name": "d", "k": 1}, {"name": "d", "k": 2}]}
     assert differences(twice, {"datasets": [{"name": "d", "k": 1}, {"name": "d", "k": 4}]}) == [
-        ("datasets.d#2.k", 2, 4)
+        ("datasets.d#2.k", [2, 4])
     ]
 
 

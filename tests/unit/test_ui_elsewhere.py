@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from mirror_checks import started
 from mlflow_sweeps import outcomes
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.events import RunsCreated
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.mirror_checks import started
 from crowdsweep.tracking import ui
 from crowdsweep.tracking.tracked_elsewhere import Served
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from journals import made_up_sweep, made_up_trials
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.events import TrialFinished
 from crowdsweep.record.journal import Journal
-from crowdsweep.testing.journals import made_up_sweep, made_up_trials
 
 GOOD = (0.70, 0.71, 0.69, 0.70, 0.72, 0.71)
 BETTER = (0.91, 0.90, 0.90, 0.89, 0.91, 0.92)

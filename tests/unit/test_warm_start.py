@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from driven import by_seed, config_of, decisions, drive, numbers
+from fakes import Killed, MemoryJournal
 
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import results_table
@@ -24,7 +25,6 @@ from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.resume import MakeSearcher
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
-from crowdsweep.testing.fakes import Killed, MemoryJournal
 from crowdsweep.views.report_files import write_report
 from crowdsweep.views.terminal.plan import describe_plan
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from crowdsweep.analysis.compare import DatasetComparison
 from crowdsweep.analysis.counted import Place, counted, scores_of
-from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.paired import SideBySide, side_by_side
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial

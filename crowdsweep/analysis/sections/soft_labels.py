@@ -11,7 +11,7 @@ import numpy as np
 
 from crowdsweep.analysis.compare import describe_dataset
 from crowdsweep.analysis.counted import counted, scores_of
-from crowdsweep.analysis.kept_scores import KeptScores
+from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.paired import SideBySide, side_by_side
 from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome
 from crowdsweep.record.array_names import kurtosis_name

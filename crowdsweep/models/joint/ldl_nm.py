@@ -29,45 +29,31 @@ Besides labels (`extras`): `item_latents` and `item_classes`, the latent space o
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, cast, final
+from typing import Annotated, Any, final
 
 import numpy as np
-import scipy.sparse as sp
-import torch
 from annotated_types import Ge, Gt, Lt
-from jaxtyping import Bool, Float32, Float64, Int64, Shaped
+from jaxtyping import Bool, Float32, Shaped
 
-from crowdsweep.arrays import AnnotatorCodes, ItemCodes, ItemProbs, RowProbs, floored_log, normalised_rows
-from crowdsweep.data.annotations import Annotations
+from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.errors import FitFailed
-from crowdsweep.models._annotator_order import annotator_order
-from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models._cost import MATRIX_PRODUCT, passes_over, stopping_share
-from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.checkpoints import CheckpointPart
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo, UnseenLabelProbs
+from crowdsweep.models.joint._ldl_loss import HeadsLoss
 from crowdsweep.models.joint._ldl_network import Activation, Aggregation, AnnotatorEnsemble, LdlNetwork
-from crowdsweep.models.joint._unseen_annotator import Descent as Descent  # noqa: PLC0414 - one door
-from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_annotator  # noqa: PLC0414
+from crowdsweep.models.joint._ldl_training_set import TrainingSet, training_set
 from crowdsweep.models.joint._unseen_annotator import inferred_loglik
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tables import Table
-from crowdsweep.models.networks.tensors import PerReplica
-from crowdsweep.models.networks.values import Values
 from crowdsweep.models.schedule import Schedule
 from crowdsweep.models.train import train
 from crowdsweep.models.trainer import ReplicaTrainer, Snapshot
-from crowdsweep.models.training_jobs import mean_cross_entropy, validation_of
 from crowdsweep.models.training_length import STEPS
 
-_VALIDATION_ANNOTATORS = 64  # of the ensemble that the epoch is chosen by, and whose latent space is kept
-_VALIDATION_ANSWERS = 4096  # at most twice as many answers are looked at after each epoch
 _MAPPED_ITEMS = 512  # whose latent vectors are kept
-_FEWEST_ITEMS = 10  # of an annotator who is left out: five that tell of them, five to be predicted
-_MOST_UNSEEN = 256  # annotators that are left out
 
 
 @final
@@ -134,7 +120,7 @@ class LdlNm:
     def _fit_together(
         self, network: LdlNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        sets = [training_set(self, part, context) for part, context in zip(data, contexts, strict=True)]
+        sets = [self._training_set(part, context) for part, context in zip(data, contexts, strict=True)]
         device = contexts[0].device
         start = normal(self.annotator_embedding**-0.5)
         orders = [one.order for one in sets]
@@ -150,7 +136,8 @@ class LdlNm:
             row_size=4 * self.latent,
             least_steps=self.steps / self.epochs,
         )
-        loss = HeadsLoss(self, network, data, sets, device)
+        weights = self.item_weight, self.annotator_weight
+        loss = HeadsLoss(network, data, sets, device, weights=weights, dropout=self.dropout)
 
         def ensemble(replica: int, kept: Snapshot, every: int = 1) -> AnnotatorEnsemble:
             members = kept.tables["annotators"][sets[replica].members[::every]]
@@ -188,188 +175,14 @@ class LdlNm:
             for replica, (part, history) in enumerate(zip(data, histories, strict=True))
         ]
 
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TrainingSet:
-    """What one replica learns from, and what its epoch is chosen on.
-
-    Attributes:
-        rows: annotations to train on, none of a validation item, in an order that does not depend on how
-            annotators are numbered.
-        order: annotators, in such an order.
-        members: annotators of the final ensemble.
-        taught: whether each annotator has a row to learn from.
-        unseen: annotators that were left out on purpose.
-        weight: of every annotation.
-        item_shares, annotator_shares: the histograms y_I and y_A; zeros where an annotator has no row.
-        validation: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
-        answers: some answers to validation items.
-    """
-
-    rows: Int64[np.ndarray, " rows"]
-    order: Int64[np.ndarray, " annotators"]
-    members: Int64[np.ndarray, " members"]
-    taught: Bool[np.ndarray, " annotators"]
-    unseen: Int64[np.ndarray, " unseen"]
-    weight: Float64[np.ndarray, " annotations"]
-    item_shares: ItemProbs
-    annotator_shares: Float64[np.ndarray, "annotators classes"]
-    validation: tuple[Items, Float64[np.ndarray, "validation classes"]] | None
-    answers: "ValidationAnswers"
-
-    @property
-    def every(self) -> int:
-        """Which members a small ensemble has: of so many, one."""
-        return max(1, len(self.members) // _VALIDATION_ANNOTATORS)
-
-    def loss(
-        self, ensemble: AnnotatorEnsemble, annotators: Float32[np.ndarray, "annotators annotator_embedding"]
-    ) -> float | None:
-        """Returns the mean cross-entropy on the validation items, and that of answers, each by the annotator's own
-        embedding: where annotators contradict each other, the ensemble is flat whatever they say."""
-        if self.validation is None:
-            return None
-        items, shares = self.validation
-        crowd = mean_cross_entropy(shares, ensemble.predict(items, "ensemble"))
-        answers = self.answers
-        if not len(answers.label):
-            return crowd
-        said = ensemble.said_by(answers.items, annotators[answers.annotator])
-        logs = floored_log(said[np.arange(len(answers.label)), answers.label])
-        return crowd - float(np.average(logs, weights=answers.weight))
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ValidationAnswers:
-    """Answers that are not trained on, of annotators who are: each one's item, whose it is, which, what it counts."""
-
-    items: Items
-    annotator: Int64[np.ndarray, " answers"]
-    label: Int64[np.ndarray, " answers"]
-    weight: Float64[np.ndarray, " answers"]
-
-
-def training_set(model: LdlNm, data: TrainingData, context: FitContext) -> TrainingSet:
-    """Returns what is learned from and validated on, none of it in an order that numbers of annotators decide."""
-    annotations = data.annotations
-    if not len(annotations):
-        raise FitFailed("expected at least one annotation to train on, got none")
-    order = annotator_order(annotations, context.seeds.numpy("order"))
-    unseen = _left_out(model, annotations, order, context)
-    seen = ~np.isin(annotations.annotator, unseen)
-    known = annotations.take(seen) if len(unseen) else annotations
-    labelled = np.flatnonzero(known.labels_per_item > 0)
-    validation, chosen = validation_of(data), np.empty(0, np.int64)
-    if validation is None and len(labelled) >= 10:
-        chosen = context.seeds.numpy("set aside").permutation(labelled)[: len(labelled) // 10]
-        validation = data.items.take(chosen), known.label_distribution()[chosen]
-    weight = weights_of(annotations)
-    if model.item_balanced:
-        of_items = np.bincount(known.item, weights_of(known), minlength=data.n_items)
-        weight = weight / np.where(of_items > 0, of_items, 1.0)[annotations.item]
-        weight *= len(weight) / weight.sum()
-    place = np.argsort(order)
-    canonical = np.lexsort((annotations.label, place[annotations.annotator], annotations.item))
-    rows = canonical[~np.isin(annotations.item[canonical], chosen) & seen[canonical]]
-    taught = np.bincount(annotations.annotator[rows], minlength=annotations.n_annotators) > 0
-    validating = canonical[np.isin(annotations.item[canonical], chosen) & taught[annotations.annotator[canonical]]]
-    validating = validating[:: max(1, len(validating) // _VALIDATION_ANSWERS)]
-    active = order[taught[order]]
-    if len(active) > model.max_annotators:
-        active = active[
-            np.sort(context.seeds.numpy("ensemble").choice(len(active), model.max_annotators, replace=False))
-        ]
-    return TrainingSet(
-        rows=rows,
-        order=order,
-        members=active,
-        taught=taught,
-        unseen=unseen,
-        weight=weight,
-        item_shares=known.label_distribution(),
-        annotator_shares=_histograms(annotations, rows, weights_of(annotations)),
-        validation=validation,
-        answers=ValidationAnswers(
-            items=data.items.take(annotations.item[validating]),
-            annotator=annotations.annotator[validating].astype(np.int64),
-            label=annotations.label[validating].astype(np.int64),
-            weight=weights_of(annotations)[validating],
-        ),
-    )
-
-
-def _left_out(
-    model: LdlNm, annotations: Annotations, order: Int64[np.ndarray, " annotators"], context: FitContext
-) -> Int64[np.ndarray, " unseen"]:
-    """Returns the annotators that are not trained on, drawn without regard to how they are numbered."""
-    if not model.unseen_annotators:
-        return np.empty(0, np.int64)
-    enough = order[np.diff(_items_answered(annotations).indptr)[order] >= _FEWEST_ITEMS]
-    n_out = min(int(model.unseen_annotators * len(enough)), _MOST_UNSEEN)
-    return context.seeds.numpy("unseen").permutation(enough)[:n_out]
-
-
-def _items_answered(annotations: Annotations) -> sp.csr_array:
-    """Returns which items each annotator answered [annotators, items]."""
-    shape = (annotations.n_annotators, annotations.n_items)
-    answered = sp.coo_array((np.ones(len(annotations)), (annotations.annotator, annotations.item)), shape=shape)
-    return cast(sp.csr_array, answered.tocsr())
-
-
-def _histograms(
-    annotations: Annotations, rows: Int64[np.ndarray, " rows"], weight: Float64[np.ndarray, " annotations"]
-) -> Float64[np.ndarray, "annotators classes"]:
-    """Returns the share of each label in these rows of each annotator; zeros where one has none."""
-    shape = (annotations.n_annotators, annotations.n_classes)
-    cells = annotations.annotator[rows].astype(np.int64) * annotations.n_classes + annotations.label[rows]
-    return normalised_rows(np.bincount(cells, weight[rows], minlength=shape[0] * shape[1]).reshape(shape), at_zero=0.0)
-
-
-@final
-class HeadsLoss:
-    """-log z_y[y] + gamma_I KL(y_I || z_yI) + gamma_A KL(y_A || z_yA), up to the histograms' entropies."""
-
-    def __init__(
-        self,
-        model: LdlNm,
-        network: LdlNetwork,
-        data: Sequence[TrainingData],
-        sets: Sequence[TrainingSet],
-        device: str,
-    ) -> None:
-        """Lays out what the rows stand for."""
-        self._model, self._network = model, network
-
-        def stacked(arrays: Sequence[Shaped[np.ndarray, " _ *shape"]], kind: type = np.int64) -> StackedRows:
-            return StackedRows.of([np.ascontiguousarray(array, kind) for array in arrays], device)
-
-        self._item = stacked([part.annotations.item for part in data])
-        self._annotator = stacked([part.annotations.annotator for part in data])
-        self._label = stacked([part.annotations.label for part in data])
-        self._weight = stacked([one.weight for one in sets], np.float32)
-        self._features = stacked([features_of(part.items) for part in data], np.float32)
-        self._item_shares = stacked([one.item_shares for one in sets], np.float32)
-        self._annotator_shares = stacked([one.annotator_shares for one in sets], np.float32)
-
-    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `Loss`."""
-        model, item, annotator = self._model, batch.take(self._item), batch.take(self._annotator)
-        embedded = values.rows("annotators", annotator, batch.places)
-        masks = batch if model.dropout else None
-        features = self._features.at(item, batch)
-        log_heads = self._network.log_heads(values, features, embedded, masks, 1.0 - model.dropout)
-        wanted = [
-            torch.nn.functional.one_hot(batch.take(self._label), self._network.n_classes).to(torch.float32),
-            self._item_shares.at(item, batch) * model.item_weight,
-            self._annotator_shares.at(annotator, batch) * model.annotator_weight,
-        ]
-        weight = batch.take(self._weight)
-        if batch.mask is not None:
-            weight = weight * batch.mask
-        gained = (torch.stack(wanted, dim=2) * log_heads).sum(dim=(2, 3))
-        return -(gained * weight).sum(dim=1), batch.sizes
+    def _training_set(self, data: TrainingData, context: FitContext) -> TrainingSet:
+        return training_set(
+            data,
+            context.seeds,
+            unseen_annotators=self.unseen_annotators,
+            max_annotators=self.max_annotators,
+            item_balanced=self.item_balanced,
+        )
 
 
 def _latent_space(data: TrainingData, ensemble: AnnotatorEnsemble) -> Mapping[str, Shaped[np.ndarray, "..."]]:

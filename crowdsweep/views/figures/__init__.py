@@ -8,8 +8,7 @@ from crowdsweep.views.figures.curves import curve, training_curves
 from crowdsweep.views.figures.drawing import to_png, to_svg
 from crowdsweep.views.figures.maps import annotator_map, cluster_labels, heat_map, item_map
 from crowdsweep.views.figures.of_report import ReportFigure, ReportFigures, figures_of
-from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices
-from crowdsweep.views.figures.stopped import stopped_curves
+from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices, stopped_curves
 
 __all__ = [
     "Bar",

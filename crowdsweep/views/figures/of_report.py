@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from matplotlib.figure import Figure
@@ -10,9 +11,7 @@ from matplotlib.figure import Figure
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
 from crowdsweep.analysis.cost_front import cost_front
 from crowdsweep.analysis.counted import Place
-from crowdsweep.analysis.maps.annotators import AnnotatorMap
-from crowdsweep.analysis.maps.clusters import ClusterMap
-from crowdsweep.analysis.maps.items import ItemMap
+from crowdsweep.analysis.maps import AnnotatorMap, ClusterMap, ItemMap, Maps
 from crowdsweep.analysis.ranks import MeanRanks
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.confusions import CrowdMatrix
@@ -24,9 +23,9 @@ from crowdsweep.metrics.wording import readable, words
 from crowdsweep.views.figures.bars import Bar, mean_ranks, means_with_intervals
 from crowdsweep.views.figures.costs import score_against_seconds
 from crowdsweep.views.figures.curves import curve, training_curves
+from crowdsweep.views.figures.drawing import to_png
 from crowdsweep.views.figures.maps import annotator_map, cluster_labels, heat_map, item_map
-from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices
-from crowdsweep.views.figures.stopped import stopped_curves
+from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices, stopped_curves
 from crowdsweep.views.figures.trade_offs import trade_off
 
 _Map = TypeVar("_Map", AnnotatorMap, ItemMap, ClusterMap)
@@ -344,3 +343,15 @@ def _first_six(search: SearchShown) -> str:
     if len(search.scored.params) <= 6:
         return ""
     return " Of the settings the six that mattered most." if search.importances else " The first six settings."
+
+
+def pictures(maps: Maps) -> Iterator[tuple[str, bytes]]:
+    """Yields each as a file: `annotators-1.png` …, `items-1.png` …, `clusters-1.png` …, in the order of the page."""
+    for number, annotators in enumerate(chain(*maps.annotators.values()), start=1):
+        yield f"annotators-{number}.png", to_png(annotator_map(annotators.points, annotators.errors))
+    for number, items in enumerate(chain(*maps.items.values()), start=1):
+        drawn = item_map(items.points, items.classes, items.class_names)
+        yield f"items-{number}.png", to_png(drawn)
+    for number, found in enumerate(chain(*maps.clusters.values()), start=1):
+        drawn = cluster_labels(found.labels, found.item_sizes, found.annotator_sizes, found.class_names)
+        yield f"clusters-{number}.png", to_png(drawn)

@@ -1,4 +1,5 @@
-"""What a search saw: its history, which hyper-parameters mattered, and where in each of them the good points lie."""
+"""What a search saw: its history, which hyper-parameters mattered, where in each of them the good points lie, and which
+fits were stopped early."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from crowdsweep.analysis.searches import SearchedPoints
+from crowdsweep.analysis.sections.stopped_early import StoppedFits
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.record.naming import show_point
@@ -211,3 +213,34 @@ def _heights(points: SearchedPoints, names: Sequence[str]) -> tuple[list[list[fl
 def _placed(points: SearchedPoints, name: str) -> Placed:
     """Returns where the values of a hyper-parameter stand."""
     return placed(list(points.params[name].values()), log=name in points.log, choices=points.choices.get(name, ()))
+
+
+def stopped_curves(fits: StoppedFits) -> Figure:
+    """Draws the curve of every fit, those that were stopped early with a cross at their end. Scores far off the others,
+    as of first steps, are cut off."""
+    scale = 100.0 if is_share(fits.metric) else 1.0
+    kinds = ((fits.whole, ACCENT, "to its end", ""), (fits.stopped, PALETTE[1], "stopped early", "x"))
+    with style():
+        figure = TellingFigure(figsize=(WIDTH, 2.6))
+        axes = figure.subplots()
+        figure.zooms(axes)
+        for curves, color, label, marker in kinds:
+            for place, curve in enumerate(curves):
+                steps, scores = zip(*curve, strict=True)
+                heights = [scale * score for score in scores]
+                named = label if not place else None
+                told = [f"{label}\nstep {step:,}\n{score_words(score, fits.metric)}" for step, score in curve]
+                figure.tell(axes, steps, heights, told)
+                axes.plot(steps, heights, color=color, linewidth=0.9, alpha=0.6, label=named)
+                axes.plot(steps[-1:], heights[-1:], color=color, marker=marker or None, markersize=5, linestyle="")
+        heights = [scale * score for curve in (*fits.whole, *fits.stopped) for _, score in curve]
+        low, high = scale_of(heights, [])
+        margin = margin_of(low, high, 0.06)
+        axes.set_ylim(low - margin, high + margin)
+        axes.set_xlabel("step")
+        axes.set_ylabel(readable(fits.metric))
+        axes.xaxis.set_major_locator(round_ticks(whole=True))
+        axes.yaxis.set_major_locator(round_ticks())
+        grid(axes, "y")
+        legend(axes)
+    return figure

@@ -27,9 +27,8 @@ from crowdsweep.record.naming import show_point, told_words
 from crowdsweep.views import figures
 from crowdsweep.views.page import sections
 from crowdsweep.views.page import tables as page_tables
-from crowdsweep.views.page.search_so_far import search_so_far
 from crowdsweep.views.page.tables import one_below_another as below
-from crowdsweep.views.page.underway import underway
+from crowdsweep.views.page.underway import search_so_far, underway
 
 _MAX_SHOWN_FAILURES = 200
 _MOST_SEARCHES_DRAWN = 24  # a page with hundreds of figures takes minutes to draw, and long to load

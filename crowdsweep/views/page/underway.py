@@ -1,22 +1,29 @@
-"""What the page of a sweep that runs shows of it: its slots, what they work on, and learning curves so far."""
+"""What the page of a sweep that runs shows of it: its slots, what they work on, learning curves so far, and what its
+searches have found before the report's trials have run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from crowdsweep.analysis.compare import describe_dataset
+from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.training import Curves, Steps, training_curves
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.analysis.underway.now import Now, RunningTrial, SlotAtWork
 from crowdsweep.analysis.underway.places import places_of_trials
-from crowdsweep.metrics.shown import number_words
+from crowdsweep.metrics.shown import number_words, show_number
 from crowdsweep.metrics.wording import readable, words
+from crowdsweep.record.naming import show_point
 from crowdsweep.units import show_bytes, show_seconds
 from crowdsweep.views import figures
-from crowdsweep.views.page.table import PageTable, table_of
+from crowdsweep.views.page.table import PageRow, PageTable, table_of
 
 _MOST_FITS = 20  # of a model, the latest, whose curves are drawn
 _MOST_FIGURES = 6
+_NOTE = (
+    "Means over the search seeds, of the points that have been scored; the best of several such numbers flatters its "
+    "point. The report counts fresh seeds alone, which follow."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,3 +105,48 @@ def _of_search(dataset: str, curves: Curves) -> Iterator[figures.ReportFigure]:
             caption=f"Learning curves of the search on {dataset}: the latest {_MOST_FITS} fits of each model at most.",
             draw=partial(figures.training_curves, latest, metric),
         )
+
+
+def search_so_far(searches: Sequence[SearchShown]) -> PageTable | None:
+    """Returns the best point so far of each search that has none on fresh seeds yet, best first on each dataset; None
+    where there is nothing to tell."""
+    young = [search for search in searches if not search.fresh and _best(search) is not None]
+    if not young:
+        return None
+    places = list(dict.fromkeys((search.place, search.metric) for search in young))
+    order = sorted(young, key=lambda search: (places.index((search.place, search.metric)), _rank(search)))
+    columns = ["model", "dataset", "best so far", "by", "points", "settings"]
+    return PageTable(
+        title="So far, in the search",
+        columns=columns,
+        rows=[PageRow(cells=_cells(search)) for search in order],
+        words=frozenset({0, 1, 3, 5}),
+        note=_NOTE,
+    )
+
+
+def _cells(search: SearchShown) -> list[str]:
+    best = _best(search)
+    if best is None:
+        raise ValueError(f"{search.model}: expected a search that has scored a point")
+    return [
+        search.model,
+        search.dataset,
+        show_number(search.values[best], search.metric),
+        readable(search.metric),
+        str(len(search.values)),
+        show_point(search.points[best]),
+    ]
+
+
+def _best(search: SearchShown) -> int | None:
+    """Returns the number of the best point; None where none has a value."""
+    known = {number: value for number, value in search.values.items() if value is not None}
+    if not known:
+        return None
+    return (max if search.goal == "maximize" else min)(known, key=lambda number: known[number])
+
+
+def _rank(search: SearchShown) -> float:
+    values = [value for value in search.values.values() if value is not None]
+    return -max(values) if search.goal == "maximize" else min(values)

@@ -62,7 +62,6 @@ class ConsoleMirror:
     """Tells a person how a sweep goes; a `Mirror`. Whatever goes wrong here, the sweep does not notice.
 
     Args:
-        quiet: write nothing.
         console: where to; standard error by default, so that standard output stays clean for results.
         look: tells what the journal says now, so that a sweep that goes on counts on.
         every_s: least seconds between two plain lines of progress; the longer a sweep lasts the rarer they are.
@@ -72,7 +71,6 @@ class ConsoleMirror:
     def __init__(
         self,
         *,
-        quiet: bool = False,
         console: Console | None = None,
         look: Callable[[], JournalState] | None = None,
         every_s: float = 5.0,
@@ -88,7 +86,7 @@ class ConsoleMirror:
         self._told_best: dict[str, str] = {}  # dataset → the model that was last said to be best
         self._failure_lines = 0
         self._told_flags: set[str] = set()
-        self._off = quiet
+        self._off = False
         self._live: Live | None = None
 
     def handle(self, event: Event) -> None:

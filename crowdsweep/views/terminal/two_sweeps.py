@@ -11,89 +11,60 @@ from crowdsweep.metrics.shown import number_words
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.views.terminal.grid import Column, Grid
 
-Change = tuple[str, Any, Any]
-"""Key path, and what stands there in either sweep file."""
-_PAIR_COLUMNS = (
-    Column(title="model"),
-    Column(title="A", right=True),
-    Column(title="B", right=True),
-    Column(title="B − A", right=True),
-    Column(title="95 % interval", right=True, drop=1, below="B is"),
-    Column(title="B is", wraps=True),
-    Column(title="seeds", right=True, drop=2),
-)
+Changes = Sequence[tuple[str, Sequence[Any]]]
+"""Key paths, and what stands there in each sweep file."""
 
 
-_SEVERAL_COLUMNS = (
-    Column(title="model"),
-    Column(title="sweep"),
-    Column(title="A", right=True),
-    Column(title="its score", right=True),
-    Column(title="less A", right=True),
-    Column(title="95 % interval", right=True, drop=1, below="it is"),
-    Column(title="it is", wraps=True),
-    Column(title="seeds", right=True, drop=2),
-)
-
-
-def several_changes_grid(changes: Sequence[tuple[str, Sequence[Any]]]) -> Grid:
-    """Returns what several sweep files say differently."""
+def changes_grid(changes: Changes) -> Grid:
+    """Returns what sweep files say differently."""
     letters = [letter_of(number) for number in range(max(len(values) for _, values in changes))]
     columns = [Column(title="sweep file", wraps=True), *(Column(title=letter, wraps=True) for letter in letters)]
     return Grid(columns=columns, groups={"": [[key, *map(_value, values)] for key, values in changes]})
 
 
-def several_pairs_grid(pairs: Sequence[Sequence[Pair]]) -> Grid:
-    """Returns the models of several sweeps, each beside the first, in groups by dataset.
+def pairs_grid(pairs: Sequence[Sequence[Pair]]) -> Grid:
+    """Returns the models of sweeps, each beside the first, in groups by dataset.
 
     Args:
         pairs: of the second sweep with the first, of the third with the first, and so on.
     """
-    groups: dict[str, list[tuple[str, list[str]]]] = {}
+    several = len(pairs) > 1
+    groups: dict[str, list[list[str]]] = {}
     for number, own in enumerate(pairs, start=1):
         for pair in own:
             model, *rest = _row(pair)
-            groups.setdefault(_heading(pair), []).append((model, [model, letter_of(number), *rest]))
-    shown: dict[str, list[list[str]]] = {}
-    for heading, rows in groups.items():
-        order = list(dict.fromkeys(model for model, _ in rows))
-        shown[heading] = [row for _, row in sorted(rows, key=lambda one: order.index(one[0]))]
-    return Grid(columns=_SEVERAL_COLUMNS, groups=shown, group="dataset")
+            row = [model, *([letter_of(number)] if several else []), *rest]
+            groups.setdefault(_heading(pair), []).append(row)
+    for rows in groups.values():
+        order = list(dict.fromkeys(row[0] for row in rows))
+        rows.sort(key=lambda row, order=order: order.index(row[0]))
+    score, difference, verdict = ("its score", "less A", "it is") if several else ("B", "B − A", "B is")
+    columns = (
+        Column(title="model"),
+        *([Column(title="sweep")] if several else []),
+        Column(title="A", right=True),
+        Column(title=score, right=True),
+        Column(title=difference, right=True),
+        Column(title="95 % interval", right=True, drop=1, below=verdict),
+        Column(title=verdict, wraps=True),
+        Column(title="seeds", right=True, drop=2),
+    )
+    return Grid(columns=columns, groups=groups, group="dataset")
 
 
-def several_as_mapping(
-    sweeps: Sequence[AnalysedSweep],
-    changes: Sequence[tuple[str, Sequence[Any]]],
-    pairs: Sequence[Sequence[Pair]],
-) -> dict[str, Any]:
-    """Returns all of it for programs."""
-    told = {letter_of(number): sweep for number, sweep in enumerate(sweeps)}
+def as_mapping(sweeps: Sequence[AnalysedSweep], changes: Changes, pairs: Sequence[Sequence[Pair]]) -> dict[str, Any]:
+    """Returns all of it for programs; of two sweeps `first` and `second`, of more each by its letter."""
+    if len(pairs) == 1:
+        told = [{"key": key, "first": before, "second": after} for key, (before, after) in changes]
+        return {"differences": told, "scores": [_mapping(pair) for pair in pairs[0]]}
+    letters = {letter_of(number): sweep for number, sweep in enumerate(sweeps)}
     return {
-        "sweeps": [{"sweep": letter, "name": one.state.name, "store": str(one.store)} for letter, one in told.items()],
-        "differences": [{"key": key, "values": dict(zip(told, values, strict=True))} for key, values in changes],
+        "sweeps": [{"sweep": at, "name": one.state.name, "store": str(one.store)} for at, one in letters.items()],
+        "differences": [{"key": key, "values": dict(zip(letters, values, strict=True))} for key, values in changes],
         "scores": [
             {"sweep": letter_of(number), **_mapping(pair)} for number, own in enumerate(pairs, start=1) for pair in own
         ],
     }
-
-
-def changes_grid(changes: list[Change]) -> Grid:
-    """Returns what two sweep files say differently."""
-    return several_changes_grid([(key, (before, after)) for key, before, after in changes])
-
-
-def pairs_grid(pairs: list[Pair]) -> Grid:
-    """Returns the models of both sweeps, in groups by dataset."""
-    groups: dict[str, list[list[str]]] = {}
-    for pair in pairs:
-        groups.setdefault(_heading(pair), []).append(_row(pair))
-    return Grid(columns=_PAIR_COLUMNS, groups=groups, group="dataset")
-
-
-def as_mapping(changes: list[Change], pairs: list[Pair]) -> dict[str, Any]:
-    """Returns both for programs."""
-    told = [{"key": key, "first": before, "second": after} for key, before, after in changes]
-    return {"differences": told, "scores": [_mapping(pair) for pair in pairs]}
 
 
 def _heading(pair: Pair) -> str:

@@ -6,10 +6,11 @@ Each takes a function that opens one and the same journal, empty at first, after
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from mirror_checks import failed, ok, one_of_each, spec
+
 from crowdsweep.record.events import Event, TrialPlanned, TrialProgressed, TrialStarted
 from crowdsweep.record.result import Status
 from crowdsweep.record.state import JournalState
-from crowdsweep.testing.mirror_checks import failed, ok, one_of_each, spec
 
 
 @runtime_checkable

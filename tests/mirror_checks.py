@@ -5,6 +5,8 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 
+from journals import plan_asking_for
+
 from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.record.events import (
     BatchLost,
@@ -27,7 +29,6 @@ from crowdsweep.record.events import (
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.spec import Phase, TrialSpec
-from crowdsweep.testing.journals import plan_asking_for
 
 OpenRows = Callable[[bool], Rows]
 """Opens the rows of one place, the same each time: for writing (True) or for reading."""

@@ -31,7 +31,7 @@ class TagVote:
 
     smoothing: Annotated[float, Gt(0)] = 1.0
 
-    def fit(self, data: TrainingData, context: FitContext) -> FitResult:  # noqa: ARG002 (contract)
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:
         """Counts pairs of neighbours, then weighs."""
         votes, unit = data.annotations.label_distribution(), data.items.unit
         neighbours = np.zeros(max(data.n_items - 1, 0), dtype=bool) if unit is None else np.diff(unit) == 0

@@ -1,10 +1,16 @@
-"""`crowdsweep models` and `crowdsweep datasets`: what can be named."""
+"""What a person can ask of an installation: which models and datasets can be named, what a name means, by what editors
+check a sweep file, and whether a sweep would run here."""
+
+import json
+from dataclasses import asdict
 
 import click
 
 from crowdsweep.cli.completion import datasets_named, models_named
+from crowdsweep.cli.first_word import say_first
+from crowdsweep.cli.outcome import EXIT_BAD_INPUT, EXIT_OK
 from crowdsweep.cli.telling import as_json, json_text, say
-from crowdsweep.errors import BadInput
+from crowdsweep.errors import BadInput, plain
 
 
 @click.command()
@@ -55,3 +61,42 @@ def _print_titles(titles: dict[str, str], as_json: bool) -> None:
 
     columns = (Column(title="name"), Column(title="what it is", wraps=True))
     click.echo(render(Grid(columns=columns, groups={"": list(titles.items())}), terminal_width()))
+
+
+@click.command()
+@click.argument("name", metavar="KEY|METRIC|MODEL", shell_complete=models_named)
+def explain(name: str) -> None:
+    """Say what a key of sweep files (`budget.points`), a metric (`test_kl`) or a model (`mace`) is."""
+    from crowdsweep.sweep.explain import explain as explained
+
+    click.echo(plain(explained(name)))
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of sweep files, by which editors complete and check them, for what is installed here."""
+    from crowdsweep.sweep.explain import whole_schema
+
+    click.echo(json.dumps(whole_schema(), ensure_ascii=False))
+
+
+@click.command()
+@as_json
+def doctor(as_json: bool) -> int:
+    """Say whether a sweep would run here, and what is missing for what. Exit code 0 where a default one would."""
+    say_first("looking at what is here, torch's GPUs too")
+    from crowdsweep.health.examination import examination, would_run
+
+    found = examination()
+    runs = would_run(found)
+    if as_json:
+        click.echo(json_text({"would_run": runs, "findings": [asdict(finding) for finding in found]}))
+    else:
+        for finding in found:
+            say(f"{finding.verdict:<8} {finding.what}: {plain(str(finding))}")
+        say(
+            "A default sweep runs here; `crowdsweep demo` shows one."
+            if runs
+            else "No sweep runs here as it is: see to each problem."
+        )
+    return EXIT_OK if runs else EXIT_BAD_INPUT

@@ -29,7 +29,7 @@ class ClassVote:
 
     smoothing: Annotated[float, Gt(0)] = 0.5
 
-    def fit(self, data: TrainingData, context: FitContext) -> FitResult:  # noqa: ARG002 (contract)
+    def fit(self, data: TrainingData, context: FitContext) -> FitResult:
         """Counts."""
         return self._fit_choices(data) if data.scale == "multilabel" else self._fit_labels(data)
 

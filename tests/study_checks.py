@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from journals import folded, made_up_sweep, made_up_trials
+
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import UnknownName
 from crowdsweep.record.events import Event
 from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_knobs
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
-from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
 
 _MODELS = ("majority-vote", "dawid-skene")
 

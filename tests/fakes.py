@@ -63,7 +63,7 @@ class FakeExecutor:
         self._waiting: list[Batch] = []
         self._news: list[Event] = []
 
-    def slots_for(self, resources: Resources | None = None) -> int:  # noqa: ARG002
+    def slots_for(self, resources: Resources | None = None) -> int:
         """All batches run on the same slots."""
         return self.slots
 
@@ -130,7 +130,7 @@ class MemoryCheckpoints:
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
 
-    def put(self, key: str, step: int, content: bytes) -> None:  # noqa: ARG002
+    def put(self, key: str, step: int, content: bytes) -> None:
         """See `Checkpoints.put`."""
         self.kept[key] = content
 

@@ -1,4 +1,4 @@
-"""The comparison of models as a flat table, for files and programs."""
+"""The comparison of models, and the numbers of a study, as flat tables for files and programs."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
 from crowdsweep.analysis.trial_table import encodable
+from crowdsweep.studies.contract import StudyReport
 
 
 def comparison_table(comparison: Comparison) -> pa.Table:
@@ -58,3 +59,14 @@ def _flat_row(block: DatasetComparison, score: Score, printed: float | None) -> 
         "peak_bytes": score.peak_bytes,
         "point": score.point,
     }
+
+
+_TEXTS, _NUMBERS = ("dataset", "model", "metric", "quantity", "about"), ("at", "until", "value", "low", "high")
+
+
+def study_table(report: StudyReport) -> pa.Table:
+    """Returns a row for each number of a study's report (`StudyNumber`)."""
+    schema = [*((name, pa.string()) for name in _TEXTS), *((name, pa.float64()) for name in _NUMBERS)]
+    return pa.Table.from_pylist(
+        [encodable(vars(number)) for number in report.numbers], schema=pa.schema([*schema, ("note", pa.string())])
+    )

@@ -13,7 +13,7 @@ class TooSlow(BaseException):
 def at_most(seconds: int) -> Generator[None]:
     """Raises TooSlow in the main thread where the block takes longer; needs SIGALRM, which Windows lacks."""
 
-    def give_up(signum: int, frame: object) -> None:  # noqa: ARG001 - what a signal handler is given
+    def give_up(signum: int, frame: object) -> None:
         raise TooSlow
 
     before = signal.signal(signal.SIGALRM, give_up)

@@ -1,1 +1,0 @@
-"""Maps of annotators, items and clusters: the numbers, from what trials kept."""
