@@ -33,7 +33,6 @@ from typing import Annotated, Any, cast, final
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from annotated_types import Ge, Gt, Lt
 from jaxtyping import Bool, Float32, Float64, Int64, Shaped
 
@@ -51,6 +50,7 @@ from crowdsweep.models.joint._ldl_network import Activation, Aggregation, Annota
 from crowdsweep.models.joint._unseen_annotator import Descent as Descent  # noqa: PLC0414 - one door
 from crowdsweep.models.joint._unseen_annotator import infer_annotator as infer_annotator  # noqa: PLC0414
 from crowdsweep.models.joint._unseen_annotator import inferred_loglik
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
