@@ -99,7 +99,7 @@ class OneCoin:
             accuracy = pseudo.accuracy(crowds, posterior)
             log_joint = log_answers(crowds, _columns(crowds, accuracy))
             log_joint += crowds.spread(log_class_shares(crowds, posterior))
-            updated, log_evidence = normalised(log_joint)
+            updated, log_evidence = normalised(log_joint, in_place=True)
             return updated, crowds.replica_sums(log_evidence) + pseudo.log_prior(crowds, accuracy)
 
         return run_em(crowds, soft_vote(crowds), step, iterations=iterations, tolerance=self.tolerance, reports=reports)
