@@ -85,9 +85,15 @@ def soft_vote(crowds: StackedCrowds) -> ItemProbs:
 
 def winners(probs: ItemProbs) -> ItemProbs:
     """Returns one for the largest entry of each row, shared evenly where several tie (to 1e-9 relative)."""
-    largest = probs.max(axis=1, keepdims=True)
-    ties = probs >= largest * (1 - 1e-9)  # weighted votes that should tie differ in their last bits
-    return ties / ties.sum(axis=1, keepdims=True)
+    least = _largest(probs) * (1 - 1e-9)  # weighted votes that should tie differ in their last bits
+    ties = (probs >= least[:, None]).astype(np.float64)
+    return ties / (ties @ np.ones(probs.shape[1]))[:, None]
+
+
+def _largest(rows: Float64[np.ndarray, "_ classes"]) -> Float64[np.ndarray, " _"]:
+    """Returns the largest entry of each row; along so short an axis as classes are, numpy's own takes four times as
+    long."""
+    return np.ascontiguousarray(rows.T).max(axis=0)
 
 
 def column_counts(crowds: StackedCrowds, posterior: ItemProbs) -> ColumnProbs:
@@ -147,8 +153,7 @@ def normalised(
     rows = log_joint.reshape(-1, n_classes)
     posterior, evidence = rows if in_place else np.empty_like(rows), np.empty(len(rows))
     for part in chunks(len(rows), n_classes, IN_CACHE):
-        # Along so short an axis as classes are, numpy's own maximum and sum take four times as long.
-        largest = np.ascontiguousarray(rows[part].T).max(axis=0)
+        largest = _largest(rows[part])
         own = np.subtract(rows[part], largest[:, None], out=posterior[part])
         mass = np.exp(own, out=own) @ np.ones(n_classes)
         own /= mass[:, None]
