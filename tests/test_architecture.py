@@ -290,8 +290,11 @@ def test_no_model_imports_what_only_fits_need() -> None:
     assert {name: slow for name, modules in described if (slow := [one for one in SLOW if one in modules])} == {}
 
 
-def test_the_first_trial_waits_for_no_statistics_or_drawing(tmp_path: Path) -> None:
-    """What only the report needs is imported after the last trial."""
+@pytest.mark.parametrize(
+    ("dataset", "model"), [("anesthesia", "dawid-skene"), ({"name": "gaussians", "annotators": [100]}, "cmm")]
+)
+def test_the_first_trial_waits_for_no_statistics_or_drawing(tmp_path: Path, dataset: object, model: str) -> None:
+    """What only the report needs is imported after the last trial; what only fits need, where they run."""
     program = (
         "import json, sys\n"
         "from crowdsweep import app\n"
@@ -303,7 +306,7 @@ def test_the_first_trial_waits_for_no_statistics_or_drawing(tmp_path: Path) -> N
         "try: app.run(parse_sweep(json.loads(sys.argv[1])), Path(sys.argv[2]))\n"
         "except Began: print('\\n' + json.dumps(sorted(sys.modules)))"
     )
-    sweep = {"name": "s", "datasets": ["anesthesia"], "models": ["dawid-skene"], "engine": "inline"}
+    sweep = {"name": "s", "datasets": [dataset], "models": [model], "engine": "inline"}
     sweep["tracking"] = {"enabled": False}
     command = [sys.executable, "-c", program, json.dumps(sweep), str(tmp_path / "store")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
