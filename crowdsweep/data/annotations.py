@@ -203,6 +203,14 @@ class Annotations:
             table = sp.coo_array(((weight[:, None] * self.soft_labels).ravel(), (rows, columns)), shape=shape)
         return cast(sp.csr_array, table.tocsr())
 
+    @cached_property
+    def agreement(self) -> float:
+        """How often two answers to the same item agree, averaged over the items that have two; 0 without any."""
+        given = np.asarray(self.counts.sum(axis=1))
+        several = given > 1
+        same = np.asarray((self.counts * self.counts).sum(axis=1)) - given
+        return float((same[several] / (given[several] * (given[several] - 1))).mean()) if several.any() else 0.0
+
     def label_distribution(self) -> ItemProbs:
         """Returns each item's share of votes [items, classes]; uniform rows where an item has none.
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float32, Int, Int32, Int64
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._batches import Batch
 from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, final
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float32, Int64, Shaped
 
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.streams import DropoutMasks, Minibatch
 from crowdsweep.models.networks.tensors import BatchMask, BatchRows, PerReplica, ReplicaNumbers, take_rows
 

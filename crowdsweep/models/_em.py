@@ -33,13 +33,13 @@ from jaxtyping import Float64, Int, Int32, Int64
 from scipy.special import xlogy
 
 from crowdsweep.arrays import (
+    LOG_FLOOR,
     AnnotatorCodes,
     Confusion,
     Confusions,
     ItemCodes,
     ItemProbs,
     RowProbs,
-    add_rows,
     floored_log,
     normalised_rows,
     ratio,
@@ -85,9 +85,15 @@ def soft_vote(crowds: StackedCrowds) -> ItemProbs:
 
 def winners(probs: ItemProbs) -> ItemProbs:
     """Returns one for the largest entry of each row, shared evenly where several tie (to 1e-9 relative)."""
-    largest = probs.max(axis=1, keepdims=True)
-    ties = probs >= largest * (1 - 1e-9)  # weighted votes that should tie differ in their last bits
-    return ties / ties.sum(axis=1, keepdims=True)
+    least = _largest(probs) * (1 - 1e-9)  # weighted votes that should tie differ in their last bits
+    ties = (probs >= least[:, None]).astype(np.float64)
+    return ties / (ties @ np.ones(probs.shape[1]))[:, None]
+
+
+def _largest(rows: Float64[np.ndarray, "_ classes"]) -> Float64[np.ndarray, " _"]:
+    """Returns the largest entry of each row; along so short an axis as classes are, numpy's own takes four times as
+    long."""
+    return np.ascontiguousarray(rows.T).max(axis=0)
 
 
 def column_counts(crowds: StackedCrowds, posterior: ItemProbs) -> ColumnProbs:
@@ -115,13 +121,17 @@ def columns_of_counts(crowds: StackedCrowds, counts: ColumnProbs, pseudo_answers
     """Returns the confusion matrices that these counts of answers stand for; `counts` is overwritten."""
     totals, probs = crowds.annotator_sums(counts), counts
     mass = totals + pseudo_answers.sum(axis=2)[crowds.annotator_replica]
-    divides = bool((mass > 0).all())
-    pseudo = _by_replica_and_label(pseudo_answers)
+    without, added = mass == 0, _by_replica_and_label(pseudo_answers)
+    mass[without] = 1.0
+    any_without, any_added = bool(without.any()), bool(added.any())
     for part in chunks(len(probs), crowds.n_classes, IN_CACHE):
-        rows, whole = probs[part], mass[crowds.column_annotator[part]]
-        rows += pseudo[crowds.column_replica_label[part]]
-        rows[:] = rows / whole if divides else ratio(rows, whole, at_zero=1.0 / crowds.n_classes)
-        rows[:] = floored_log(rows)
+        rows, annotator = probs[part], crowds.column_annotator[part]
+        if any_added:
+            rows += added.take(crowds.column_replica_label[part], axis=0, mode="clip")
+        rows /= mass.take(annotator, axis=0, mode="clip")  # no place is outside: to clip is twice as fast as to look
+        if any_without:
+            rows[without[annotator]] = 1.0 / crowds.n_classes
+        np.log(np.maximum(rows, LOG_FLOOR, out=rows), out=rows)
     return ConfusionColumns(log_probs=probs, totals=totals, pseudo_answers=pseudo_answers)
 
 
@@ -131,14 +141,24 @@ def log_answers(crowds: StackedCrowds, columns: ConfusionColumns) -> Float64[np.
 
 
 def normalised(
-    log_joint: Float64[np.ndarray, "*rows classes"],
+    log_joint: Float64[np.ndarray, "*rows classes"], *, in_place: bool = False
 ) -> tuple[Float64[np.ndarray, "*rows classes"], Float64[np.ndarray, "*rows"]]:
-    """E-step: returns the posterior of each row of log p(class, answers), and log p(answers), its logsumexp."""
-    largest = log_joint.max(axis=-1, keepdims=True)
-    posterior = np.exp(log_joint - largest)
-    mass = posterior.sum(axis=-1, keepdims=True)
-    posterior /= mass
-    return posterior, (largest + np.log(mass))[..., 0]
+    """E-step: returns the posterior of each row of log p(class, answers), and log p(answers), its logsumexp.
+
+    Args:
+        log_joint: of each row.
+        in_place: whether the posterior is written over it: new memory costs as much as the arithmetic.
+    """
+    n_classes = log_joint.shape[-1]
+    rows = log_joint.reshape(-1, n_classes)
+    posterior, evidence = rows if in_place else np.empty_like(rows), np.empty(len(rows))
+    for part in chunks(len(rows), n_classes, IN_CACHE):
+        largest = _largest(rows[part])
+        own = np.subtract(rows[part], largest[:, None], out=posterior[part])
+        mass = np.exp(own, out=own) @ np.ones(n_classes)
+        own /= mass[:, None]
+        evidence[part] = largest + np.log(mass)
+    return posterior.reshape(log_joint.shape), evidence.reshape(log_joint.shape[:-1])
 
 
 def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClasses:
@@ -146,7 +166,7 @@ def log_class_shares(crowds: StackedCrowds, posterior: ItemProbs) -> ReplicaClas
 
     Items without answers say nothing of the shares. A replica without any answer gets uniform ones.
     """
-    return floored_log(normalised_rows(crowds.replica_sums(posterior * crowds.answered[:, None])))
+    return floored_log(normalised_rows(crowds.answered_sums(posterior)))
 
 
 def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> PerReplica:
@@ -157,20 +177,16 @@ def log_confusion_prior(crowds: StackedCrowds, columns: ConfusionColumns) -> Per
     pseudo = columns.pseudo_answers
     if not pseudo.any():
         return np.zeros(crowds.n_replicas)
-    # As if no column were observed: the sum over l of a log(a / mass); then what the observed ones have more.
+    # A cell of an unobserved column is a / mass of its row. All columns of a label have the same pseudo-answers.
+    of_column = _by_replica_and_label(pseudo)
     rows = pseudo.sum(axis=2)[crowds.annotator_replica]
     log_mass = floored_log(columns.totals + rows)
-    per_annotator = xlogy(pseudo, pseudo).sum(axis=(1, 2))[crowds.annotator_replica] - (rows * log_mass).sum(axis=1)
-    of_column = _by_replica_and_label(pseudo)
-    without, observed = xlogy(of_column, of_column), np.empty(len(crowds.column_label))
-    for part in chunks(len(observed), crowds.n_classes, IN_CACHE):
-        place = crowds.column_replica_label[part]
-        more = columns.log_probs[part] + log_mass[crowds.column_annotator[part]]
-        more *= of_column[place]
-        more -= without[place]
-        observed[part] = more.sum(axis=1)
-    per_annotator += crowds.annotator_sums(observed)
-    return crowds.replica_sums_of_annotators(per_annotator)
+    observed = crowds.replica_label_indicator.T @ columns.log_probs + crowds.annotator_used.T @ log_mass
+    used = np.bincount(crowds.column_replica_label, minlength=len(of_column))
+    unused = np.repeat(np.diff(crowds.annotator_pointers), crowds.n_classes) - used
+    per_label = of_column * observed + unused[:, None] * xlogy(of_column, of_column)
+    prior = per_label.reshape(crowds.n_replicas, -1).sum(axis=1)
+    return prior - crowds.replica_sums_of_annotators((rows * log_mass).sum(axis=1))
 
 
 def _by_replica_and_label(pseudo_answers: PseudoAnswers) -> Float64[np.ndarray, "rows classes"]:
@@ -362,12 +378,14 @@ def annotator_model(
     first, last = int(crowds.column_pointers[replica]), int(crowds.column_pointers[replica + 1])
     mine, pseudo_answers = crowds.annotators_of(replica), columns.pseudo_answers[replica]
     probs, label = np.exp(columns.log_probs[first:last]), crowds.column_label[first:last]
-    totals = columns.totals[mine]
-    mass = (totals + pseudo_answers.sum(axis=1))[crowds.column_annotator[first:last] - mine.start]
+    totals, annotator = columns.totals[mine], crowds.column_annotator[first:last] - mine.start
+    mass, labelled = totals + pseudo_answers.sum(axis=1), crowds.label_indicator[first:last]
     answers = np.zeros((crowds.n_classes, crowds.n_classes))
-    for part in chunks(len(label), crowds.n_classes, IN_CACHE):
-        rows = probs[part] * mass[part] - pseudo_answers.T[label[part]]
-        add_rows(answers, label[part], np.maximum(rows, 0.0))
+    for part in chunks(len(label), crowds.n_classes):
+        rows = mass.take(annotator[part], axis=0, mode="clip")
+        rows *= probs[part]
+        rows -= pseudo_answers.T.take(label[part], axis=0, mode="clip")
+        answers += labelled[part].T @ np.maximum(rows, 0.0, out=rows)
     return SparseConfusions(
         probs=probs,
         label=label,

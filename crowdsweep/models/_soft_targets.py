@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-import torch
 from jaxtyping import Float32
 
 from crowdsweep.models._batches import Batch, Block, StackedRows
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.tensors import PerReplica

@@ -67,11 +67,17 @@ class StackedCrowds:
 
     def spread(self, per_replica: Shaped[np.ndarray, " replicas *shape"]) -> Shaped[np.ndarray, " items *shape"]:
         """Repeats a value (or row) of each replica over its items."""
+        if self.n_replicas == 1:  # nothing need be copied
+            return np.broadcast_to(per_replica, (self.n_items, *per_replica.shape[1:]))
         return np.repeat(per_replica, np.diff(self.item_pointers), axis=0)
 
     def replica_sums(self, per_item: Float64[np.ndarray, " items *shape"]) -> Float64[np.ndarray, " replicas *shape"]:
         """Sums over the items of each replica."""
         return self._replica_items @ per_item
+
+    def answered_sums(self, per_item: Float64[np.ndarray, " items *shape"]) -> Float64[np.ndarray, " replicas *shape"]:
+        """Sums over the items of each replica that have an answer."""
+        return self._replica_answered @ per_item
 
     def annotator_sums(
         self, per_column: Float64[np.ndarray, " columns *shape"]
@@ -105,9 +111,28 @@ class StackedCrowds:
         )
 
     @cached_property
+    def replica_label_indicator(self) -> sp.csr_array:
+        """The 0/1 matrix [columns, replicas * classes] of `column_replica_label`."""
+        n_columns = len(self.column_label)
+        return sp.csr_array(
+            (np.ones(n_columns), self.column_replica_label, np.arange(n_columns + 1)),
+            shape=(n_columns, self.n_replicas * self.n_classes),
+        )
+
+    @cached_property
+    def annotator_used(self) -> sp.csr_array:
+        """The 0/1 matrix [annotators, replicas * classes] of the labels that each used."""
+        return self._annotator_columns @ self.replica_label_indicator
+
+    @cached_property
     def answers_by_column(self) -> sp.csr_array:
         """`answers` the other way round [columns, items]: a product with it writes each of its rows once."""
         return self.answers.T.tocsr()
+
+    @cached_property
+    def _replica_answered(self) -> sp.csr_array:
+        items = _segments(self.item_pointers)
+        return sp.csr_array((self.answered, items.indices, items.indptr), shape=items.shape)
 
     @cached_property
     def answered(self) -> Float64[np.ndarray, " items"]:
@@ -219,7 +244,7 @@ def _one_crowd(part: Annotations) -> StackedCrowds:
         label = np.tile(np.arange(n_classes, dtype=np.int32), len(part))
         kept = weight > 0
         weight, item, annotator, label = weight[kept], item[kept], annotator[kept], label[kept]
-    codes, column = np.unique(annotator * n_classes + label, return_inverse=True)
+    codes, column = _distinct(annotator * n_classes + label, part.n_annotators * n_classes)
     whose = codes // n_classes  # ascending, as the codes are
     begins = np.diff(whose, prepend=-1) != 0
     active, column_annotator = whose[begins], np.cumsum(begins) - 1
@@ -235,6 +260,18 @@ def _one_crowd(part: Annotations) -> StackedCrowds:
         declared_annotators=(part.n_annotators,),
         n_classes=n_classes,
     )
+
+
+def _distinct(
+    codes: Int64[np.ndarray, " rows"], size: int
+) -> tuple[Int64[np.ndarray, " distinct"], Int64[np.ndarray, " rows"]]:
+    """Returns the codes that there are, ascending, and which of them each row has, as `np.unique` in eight times
+    as long, where a table of all that there could be is no longer than a few times the rows."""
+    if size > 4 * len(codes):
+        return np.unique(codes, return_inverse=True)
+    there = np.zeros(size, dtype=bool)
+    there[codes] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[codes]
 
 
 def _sizes(crowd: StackedCrowds) -> tuple[int, int, int]:

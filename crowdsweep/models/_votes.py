@@ -8,7 +8,6 @@ from typing import cast
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy.optimize import linear_sum_assignment
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.models._em import winners
@@ -39,6 +38,8 @@ def exchanged_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " 
         agreeing: from `agreement`.
         n_items: with votes.
     """
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - who describes a model needs none of it
+
     _, order = linear_sum_assignment(-agreeing)
     gain = agreeing[np.arange(len(order)), order].sum() - np.trace(agreeing)
     if gain <= max(_LEAST_SHARE, _LEAST_VOTES / max(n_items, 1)):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Protocol, final, runtime_checkable
 
 import numpy as np
-import torch
 from annotated_types import Ge, Gt
 from jaxtyping import Float64, Int64, Shaped
 
@@ -20,6 +19,7 @@ from crowdsweep.models._batches import StackedRows
 from crowdsweep.models._soft_targets import LossOf, Targets, TrainingRows, soft_targets_loss
 from crowdsweep.models.checkpoints import State, taken
 from crowdsweep.models.contract import Need
+from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Layout, Network, places_of
 from crowdsweep.models.networks.dense import Dense
@@ -157,7 +157,7 @@ class NetworkPredictor:
         probs[item] = found[place]
         return probs
 
-    @torch.no_grad()
+    @without_gradients
     def logits(self, items: Items) -> Float64[np.ndarray, "classes items"]:
         """Returns what the network, whose rows are items, gives before softmax."""
         logits = self.network.logits(*self._stacked(self.network.inputs(items)), masks=None)
@@ -226,7 +226,7 @@ class ClassifierReplicas:
             least_steps=classifier.least_steps(epochs),
         )
 
-    @torch.no_grad()
+    @without_gradients
     def probabilities(self) -> Float64[torch.Tensor, "active items classes"]:
         """Returns what active replicas say, ascending; rows that one lacks are uniform."""
         active = self.trainer.active

@@ -7,9 +7,8 @@ import gc
 import os
 from contextlib import suppress
 
-import torch
-
 from crowdsweep import machine
+from crowdsweep.models.lazy_torch import torch
 
 CPU = "cpu"
 _REPEATABLE_PRODUCTS = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it products on a GPU may add in another order

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from crowdsweep.data.dataset import TrainingData
@@ -42,6 +41,7 @@ from crowdsweep.models.label_likelihood import (
     Which,
     mixture,
 )
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import Initialiser
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Adam, Parameter, count_parameters, numbers_held, replica_chunks

@@ -10,7 +10,6 @@ from functools import cached_property, partial
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Float64, Int
 
 from crowdsweep.arrays import (
@@ -34,6 +33,7 @@ from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.classifier import NetworkPredictor
 from crowdsweep.models.contract import FitResult
 from crowdsweep.models.label_likelihood import Distinct, LogLikelihood, PerRow, Shared, Which
+from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.trainer import Snapshot
 
@@ -118,7 +118,7 @@ class Trained:
         """Returns labels, to ask for their likelihood; `place` is their annotators' among those who labelled any."""
         return FittedLabels(trained=self, item=item, place=place, label=self.tensor(label))
 
-    @torch.no_grad()
+    @without_gradients
     def log_likelihood(
         self, item: Int[np.ndarray, " labels"], place: Int[np.ndarray, " labels"], label: Int[np.ndarray, " labels"]
     ) -> Float64[np.ndarray, "labels classes"]:

@@ -7,9 +7,9 @@ is asked about (`end_to_end_fitted.FittedLabels`).
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-import torch
 from jaxtyping import Float, Int64
 
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.named import Named
 
 PerLabel = Float[torch.Tensor, " labels"]

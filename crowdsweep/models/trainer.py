@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
-import torch
 from jaxtyping import Float32, Float64, Int64
 
 from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.checkpoints import State, part_of, taken, within
+from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.replicas import Adam, Parameter, ReplicaStack, StackView
 from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
 from crowdsweep.models.networks.tables import EmbeddingTables, Table
@@ -123,7 +123,7 @@ class ReplicaTrainer:
         """
         return dict(zip(self._order, self.step_through(loss, rate).tolist(), strict=True))
 
-    @torch.no_grad()
+    @without_gradients
     def step_through(self, loss: Loss, rate: float = 1.0) -> Float64[torch.Tensor, " active"]:
         """Does what `run_epoch` does, and returns the losses where they are: who need not know them does not wait."""
         optimiser = replace(self._optimiser, learning_rate=self._optimiser.learning_rate * rate)

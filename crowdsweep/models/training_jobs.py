@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float64, Int64
 
 from crowdsweep.arrays import ItemProbs, floored_log
@@ -19,6 +18,7 @@ from crowdsweep.models._soft_targets import LossOf, soft_targets_loss
 from crowdsweep.models.checkpoints import NO_CHECKPOINT, Checkpoint, CheckpointPart
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, NetworkPredictor, can_read
 from crowdsweep.models.contract import Need, Report, no_op
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.schedule import Schedule

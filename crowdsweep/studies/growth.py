@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from crowdsweep.metrics.intervals import CONFIDENCE
 
@@ -36,6 +35,8 @@ def growth(sizes: Sequence[int | float], costs: Sequence[int | float]) -> Growth
         sizes: all different and above 0.
         costs: of each, above 0.
     """
+    from scipy import stats  # noqa: PLC0415 - takes half a second, and who describes a template computes nothing
+
     if len(sizes) < FEWEST:
         return None
     found = stats.linregress(np.log(sizes), np.log(costs))

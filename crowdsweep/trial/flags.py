@@ -97,7 +97,7 @@ def flags_of(
 
 def _shape(item_probs: ItemProbs, votes: ItemProbs, training: TrainingData) -> tuple[str, ...]:
     """Returns what the votes of the answered items show by themselves."""
-    if _agreement_of_answers(training) - float((votes.mean(axis=0) ** 2).sum()) < _LEAST_AGREEMENT:
+    if training.annotations.agreement - float((votes.mean(axis=0) ** 2).sum()) < _LEAST_AGREEMENT:
         return ()
     agreeing = agreement(votes, item_probs)
     if exchanged_classes(agreeing, len(votes)) is not None:
@@ -111,12 +111,3 @@ def _is_no_chance(difference: Float64[np.ndarray, " annotations"], item: ItemCod
     of_items = np.bincount(item, weights=difference)
     better, worse = int((of_items > 1e-9).sum()), int((of_items < -1e-9).sum())
     return better < worse and bool(special.bdtr(better, better + worse, 0.5) < _CHANCE)
-
-
-def _agreement_of_answers(training: TrainingData) -> float:
-    """Returns how often two answers to the same item agree, averaged over the items that have two; 0 without any."""
-    counts = training.annotations.counts
-    given = np.asarray(counts.sum(axis=1))
-    several = given > 1
-    same = np.asarray((counts * counts).sum(axis=1)) - given
-    return float((same[several] / (given[several] * (given[several] - 1))).mean()) if several.any() else 0.0

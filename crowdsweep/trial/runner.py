@@ -193,24 +193,29 @@ def _run_cell(
 def _prepare(
     specs: list[TrialSpec], base: CrowdDataset, info: ModelInfo, needs: frozenset[Need]
 ) -> tuple[list[_Fit], list[TrialResult]]:
-    """Makes the data of each trial, once for all seeds where the seed changes neither them nor the model."""
+    """Makes the data of each trial: once for all seeds where the seed does not change them, and then one fit for all
+    where it does not change the model either."""
     fits: dict[str, _Fit] = {}
+    made: dict[str, TrialData] = {}
     refused: list[TrialResult] = []
     for spec in specs:
         started = time.perf_counter()
         seed_matters = splits.seed_matters(base, spec.dataset_params, spec.heldout_fraction)
-        one = spec.cell_key if info.deterministic and not seed_matters else spec.key
+        of_data = spec.key if seed_matters else spec.cell_key
+        one = of_data if info.deterministic else spec.key
         if one in fits:
             fits[one].specs.append(spec)
             continue
         try:
-            trial = splits.prepare(base, spec.dataset_params, spec.seed, spec.heldout_fraction)
-            check_needs(info, needs, trial, base.name)
-            check_size(trial, base.name)
+            if of_data not in made:
+                trial = splits.prepare(base, spec.dataset_params, spec.seed, spec.heldout_fraction)
+                check_needs(info, needs, trial, base.name)
+                check_size(trial, base.name)
+                made[of_data] = trial
         except DataError as error:
             refused.append(_failed(spec, failure_of(error), time.perf_counter() - started))
             continue
-        fits[one] = _Fit([spec], trial, time.perf_counter() - started)
+        fits[one] = _Fit([spec], made[of_data], time.perf_counter() - started)
     return list(fits.values()), refused
 
 

@@ -1,5 +1,7 @@
 """speelfc-d and ldl-nm against explicit loops in float64, finite differences, and crowds whose abilities are known."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -11,8 +13,7 @@ from crowdsweep.models._answers import StackedAnswers
 from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, fit_all
-from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork
-from crowdsweep.models.joint._ldl_network import softsign as written_softsign
+from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork, followed
 from crowdsweep.models.joint._ldl_training_set import training_set
 from crowdsweep.models.joint.ldl_nm import LdlNm
 from crowdsweep.models.joint.speelfc_d import SpeelfcD, log_likelihood
@@ -168,6 +169,7 @@ def test_ldl_nm_training_and_prediction_compute_the_same(activation: str) -> Non
 
 def test_ldl_nm_written_softsign_is_the_one_that_autograd_follows() -> None:
     units = torch.linspace(-5, 5, 24, dtype=torch.float64).view(2, 3, 4).requires_grad_(True)
+    written_softsign = partial(followed, "softsign")
     assert torch.equal(written_softsign(units), torch.nn.functional.softsign(units))
     assert torch.autograd.gradcheck(written_softsign, units)
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int
 
-from crowdsweep.arrays import Confusion, Confusions, ratio
+from crowdsweep.arrays import Confusion, Confusions, ItemProbs, ratio
 from crowdsweep.models._em import ColumnProbs, PerReplica, StackedCrowds
 
 Accuracies = Float64[np.ndarray, " annotators"]
+RightAndAll = tuple[Accuracies, Accuracies]
+PerEntry = Float64[np.ndarray, " entries"]  # of `StackedCrowds.answers`
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,34 +38,34 @@ def error(accuracy: Float64[np.ndarray, "*shape"], n_classes: int) -> Float64[np
     return (1.0 - accuracy) / max(n_classes - 1, 1)
 
 
-def accuracies(crowds: StackedCrowds, counts: ColumnProbs, smoothing: float) -> Accuracies:
+def accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> Accuracies:
     """Returns (right answers + smoothing) / (answers + classes * smoothing) of each annotator; 1 / classes without any.
 
     Args:
         crowds: the annotations.
-        counts: of each column's answers, by the class that their items are taken for.
+        answers: of each annotator, how many are right, and how many there are.
         smoothing: at least 0.
     """
-    return _smoothed(*right_answers(crowds, counts), smoothing, crowds.n_classes)
+    return _smoothed(*answers, smoothing, crowds.n_classes)
 
 
-def coins(crowds: StackedCrowds, counts: ColumnProbs, smoothing: float) -> list[OneCoinConfusions]:
+def coins(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> list[OneCoinConfusions]:
     """Returns each replica's annotators by their codes; those without an answer are as right as all together.
 
     Args:
         crowds: the annotations.
-        counts, smoothing: as of `accuracies`.
+        answers, smoothing: as of `accuracies`.
     """
-    return coins_of(crowds, accuracies(crowds, counts, smoothing), together(crowds, counts, smoothing))
+    return coins_of(crowds, accuracies(crowds, answers, smoothing), together(crowds, answers, smoothing))
 
 
-def together(crowds: StackedCrowds, counts: ColumnProbs, smoothing: float) -> PerReplica:
+def together(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> PerReplica:
     """Returns the accuracy of all answers of each replica together.
 
     Args:
-        crowds, counts, smoothing: as of `accuracies`.
+        crowds, answers, smoothing: as of `accuracies`.
     """
-    right, total = right_answers(crowds, counts)
+    right, total = answers
     sums = crowds.replica_sums_of_annotators
     return _smoothed(sums(right), sums(total), smoothing, crowds.n_classes)
 
@@ -79,14 +81,29 @@ def coins_of(crowds: StackedCrowds, accuracy: Accuracies, unknown: PerReplica) -
     return found
 
 
-def right_answers(crowds: StackedCrowds, counts: ColumnProbs) -> tuple[Accuracies, Accuracies]:
-    """Returns how many answers of each annotator are right, and how many there are.
+def right_answers(crowds: StackedCrowds, posterior: ItemProbs) -> RightAndAll:
+    """Returns how many answers of each annotator are right, and how many there are. O(A).
 
     Args:
-        crowds, counts: as of `accuracies`.
+        crowds: the annotations.
+        posterior: of the class of each item.
     """
+    item = np.repeat(np.arange(crowds.n_items), np.diff(crowds.answers.indptr))
+    return right_entries(crowds, posterior[item, crowds.column_label[crowds.answers.indices]])
+
+
+def right_of_counts(crowds: StackedCrowds, counts: ColumnProbs) -> RightAndAll:
+    """Returns the same of answers that are counted by column, by the class that each is held against."""
     right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label])
     return right, crowds.annotator_sums(counts.sum(axis=1))
+
+
+def right_entries(crowds: StackedCrowds, right: PerEntry) -> RightAndAll:
+    """Returns how many answers of each annotator are right, and how many there are, from how right each is."""
+    answers, annotator = crowds.answers, crowds.column_annotator[crowds.answers.indices]
+    sums = (np.bincount(annotator, part, crowds.n_annotators) for part in (answers.data * right, answers.data))
+    right_sum, total = (part.astype(np.float64, copy=False) for part in sums)  # no entries: integers
+    return right_sum, total
 
 
 def _smoothed(

@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from crowdsweep.arrays import ItemProbs, add_rows, normalised_rows
+from crowdsweep.arrays import ItemProbs, add_rows, normalised_rows, ratio
 from crowdsweep.models._em import IN_CACHE, ColumnProbs, FittedEM, PerReplica, StackedCrowds, chunks, soft_vote
 from crowdsweep.models._steps import Stepped
-from crowdsweep.models.aggregate._coins import coins
+from crowdsweep.models.aggregate._coins import PerEntry, coins, right_entries
 from crowdsweep.models.aggregate._rows import by_code, pairs_of
 from crowdsweep.models.contract import FitResult
 
 Weights = Float64[np.ndarray, " annotators"]
+Votes = Float64[np.ndarray, "items classes"]
 
 
-def weighted_votes(crowds: StackedCrowds, weights: Weights) -> Float64[np.ndarray, "items classes"]:
+def weighted_votes(crowds: StackedCrowds, weights: Weights) -> Votes:
     """Returns for each item and class the summed weights of the annotators who gave that label. O(A)."""
     answers = crowds.answers
     return crowds.vote_sums(answers.data * weights[crowds.column_annotator[answers.indices]])
@@ -51,6 +52,26 @@ def counts_against_others(
     return counts
 
 
+def agreement_with_others(crowds: StackedCrowds, weights: Weights, votes: Votes) -> PerEntry:
+    """Returns for each entry of `answers` the share that its label has of the votes of its item's other annotators, an
+    even one where there are none: what `counts_against_others` counts for an answer's own label, in O(A).
+
+    Args:
+        crowds: the annotations.
+        weights: of each annotator's votes, at least 0.
+        votes: `weighted_votes` of both.
+    """
+    item, annotator, first = pairs_of(crowds)
+    pair = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    own = crowds.answers.data * weights[annotator]
+    own_of_pair = np.bincount(pair, own)[pair]
+    left = votes[item, crowds.column_label[crowds.answers.indices]] - own
+    total = (votes @ np.ones(crowds.n_classes))[item] - own_of_pair
+    for found in (left, total):
+        found[found <= 1e-9 * own_of_pair] = 0.0
+    return ratio(left, total, at_zero=1.0 / crowds.n_classes)
+
+
 def voted_results(crowds: StackedCrowds, weights: Weights, stepped: Stepped[Any], smoothing: float) -> list[FitResult]:
     """Returns the result of each replica, whose items have their weighted votes for probabilities.
 
@@ -62,9 +83,11 @@ def voted_results(crowds: StackedCrowds, weights: Weights, stepped: Stepped[Any]
         stepped: how they were found.
         smoothing: pseudo-counts of the accuracies.
     """
-    item_probs = normalised_rows(weighted_votes(crowds, weights), at_zero=soft_vote(crowds))
+    votes = weighted_votes(crowds, weights)
+    decided = (votes @ np.ones(crowds.n_classes) > 0).all()
+    item_probs = normalised_rows(votes, at_zero=None if decided else soft_vote(crowds))
     fitted = FittedEM(crowds=crowds, posterior=item_probs, stepped=stepped)
-    annotators = coins(crowds, counts_against_others(crowds, weights, lambda shares: shares), smoothing)
+    annotators = coins(crowds, right_entries(crowds, agreement_with_others(crowds, weights, votes)), smoothing)
     parts = [crowds.annotators_of(replica) for replica in range(crowds.n_replicas)]
     extras = [
         {"annotator_accuracy": own.accuracy, "annotator_weight": by_code(crowds, replica, weights[mine])}

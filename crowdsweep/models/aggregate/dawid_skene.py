@@ -166,7 +166,7 @@ def fit_matrices(
         columns = confusion_columns(crowds, state.posterior, pseudo_answers)
         log_joint = log_answers(crowds, columns)
         log_joint += crowds.spread(log_class_shares(crowds, state.posterior))
-        posterior, log_evidence = normalised(log_joint)
+        posterior, log_evidence = normalised(log_joint, in_place=True)
         objective = crowds.replica_sums(log_evidence) + log_confusion_prior(crowds, columns)
         return State(posterior=posterior, log_probs=columns.log_probs, totals=columns.totals), objective
 

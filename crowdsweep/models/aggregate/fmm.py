@@ -83,8 +83,10 @@ class FiniteMultinomialMixture:
 
     def fit_clusters(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FittedClusters]:
         """Returns the clusters of each data set."""
-        table_of = {id(part): part.annotations.counts.toarray() for part in data}  # what comes twice is made once
+        # Seeds that share their data share what is made of them.
+        table_of = {key: part.annotations.counts.toarray() for key, part in {id(part): part for part in data}.items()}
         tables = [table_of[id(part)] for part in data]
+        answered = {id(table): normalised_rows(table[table.any(axis=1)]) for table in table_of.values()}
         alike = AlikeItems.of(tables)
         fits = [(replica, restart) for replica in range(len(data)) for restart in range(self.restarts)]
         best: dict[int, Mixture] = {}
@@ -96,7 +98,7 @@ class FiniteMultinomialMixture:
             replicas = np.array([replica for replica, _ in members])
             starts = np.stack(
                 [
-                    self._start(tables[replica], contexts[replica].seeds.numpy(f"restart {restart}"))
+                    self._start(answered[id(tables[replica])], contexts[replica].seeds.numpy(f"restart {restart}"))
                     for replica, restart in members
                 ]
             )
@@ -112,17 +114,14 @@ class FiniteMultinomialMixture:
             yield fits[begin : begin + size]
 
     def _start(
-        self, counts: Float64[np.ndarray, "items classes"], rng: np.random.Generator
+        self, shares: Float64[np.ndarray, "answered classes"], rng: np.random.Generator
     ) -> Float64[np.ndarray, "clusters classes"]:
-        """Draws label distributions to begin with: a random item each, mixed with a second one."""
-        n_classes = counts.shape[1]
-        answered = np.flatnonzero(counts.sum(axis=1) > 0)
-        if not len(answered):
-            return np.full((self.item_clusters, n_classes), 1.0 / n_classes)
-        shares = normalised_rows(counts[answered])
-        rounds = -(-self.item_clusters // len(answered))
-        first = np.concatenate([rng.permutation(len(answered)) for _ in range(rounds)])[: self.item_clusters]
-        second = rng.integers(len(answered), size=self.item_clusters)
+        """Draws label distributions to begin with: a random answered item each, mixed with a second one."""
+        if not len(shares):
+            return np.full((self.item_clusters, shares.shape[1]), 1.0 / shares.shape[1])
+        rounds = -(-self.item_clusters // len(shares))
+        first = np.concatenate([rng.permutation(len(shares)) for _ in range(rounds)])[: self.item_clusters]
+        second = rng.integers(len(shares), size=self.item_clusters)
         mixing = rng.uniform(0, 0.5, size=(self.item_clusters, 1))
         start = (1 - mixing) * shares[first] + mixing * shares[second]
         return 0.9 * start + 0.1 * shares.mean(axis=0)  # no label is impossible in a cluster to begin with
@@ -142,36 +141,34 @@ class FiniteMultinomialMixture:
             shares = self.cluster_pseudocount + shares * n_items[replicas][:, None]
             labels = self.label_pseudocount + start * (n_answers[replicas] / n_clusters)[:, None, None]
         done: dict[int, Mixture] = {}
-        histories: list[list[float]] = [[] for _ in range(n_fits)]
-        active = np.arange(n_fits)
+        history = np.full((n_fits, self.iterations + 1), -np.inf)  # the first column stands before the first step
+        active, first = np.arange(n_fits), _firsts(replicas)
         mine, times = alike.counts[replicas], alike.times[replicas]
         for number in range(self.iterations):
             log_shares, log_labels = self._logarithms(shares), self._logarithms(labels)
             memberships, evidence = expectation(mine, times, log_shares, log_labels)
             objective = evidence + self._log_prior(shares, labels)
-            owners = replicas[active]
-            told = {
-                owner: reporters[owner].note(float(objective[owners == owner].max())) for owner in set(owners.tolist())
-            }
-            stops = np.array([number == self.iterations - 1 or not told[owner] for owner in owners.tolist()])
-            for place, fit in enumerate(active.tolist()):
-                value, history = float(objective[place]), histories[fit]
-                converged = bool(history) and value - history[-1] <= self.tolerance * abs(value)
-                history.append(value)
-                if converged or stops[place]:
-                    done[fit] = Mixture(
-                        shares=normalised_rows(shares[place]),
-                        labels=normalised_rows(labels[place]),
-                        log_shares=log_shares[place],
-                        log_labels=log_labels[place],
-                        objective=np.array(history),
-                        converged=converged,
-                    )
-                    stops[place] = True
+            history[active, number + 1] = objective
+            best = zip(replicas[active[first]].tolist(), np.maximum.reduceat(objective, first).tolist(), strict=True)
+            ended = [replica for replica, value in best if not reporters[replica].note(value)]
+            converged = objective - history[active, number] <= self.tolerance * np.abs(objective)
+            stops = converged | (number == self.iterations - 1)
+            if ended:
+                stops |= np.isin(replicas[active], ended)
+            for place in np.flatnonzero(stops).tolist():
+                done[int(active[place])] = Mixture(
+                    shares=normalised_rows(shares[place]),
+                    labels=normalised_rows(labels[place]),
+                    log_shares=log_shares[place],
+                    log_labels=log_labels[place],
+                    objective=history[active[place], 1 : number + 2],
+                    converged=bool(converged[place]),
+                )
             if stops.any():
                 active, mine, times, memberships = active[~stops], mine[~stops], times[~stops], memberships[~stops]
                 if not len(active):
                     break
+                first = _firsts(replicas[active])
             shares, labels = self.maximisation(mine, memberships)
         return [done[fit] for fit in range(n_fits)]
 
@@ -237,7 +234,8 @@ class AlikeItems:
     @classmethod
     def of(cls, tables: Sequence[Float64[np.ndarray, "_ classes"]]) -> "AlikeItems":
         """Takes each replica's items [items, classes]. O(N log N K)."""
-        kinds = {id(table): np.unique(table, axis=0, return_counts=True) for table in tables}
+        own = {id(table): table for table in tables}
+        kinds = {key: np.unique(table, axis=0, return_counts=True) for key, table in own.items()}
         found = [kinds[id(table)] for table in tables]
         n_rows, n_classes = max(len(rows) for rows, _ in found), tables[0].shape[1]
         counts, times = np.zeros((len(found), n_rows, n_classes)), np.zeros((len(found), n_rows))
@@ -259,6 +257,11 @@ class Mixture:
     converged: bool
 
 
+def _firsts(replicas: Int64[np.ndarray, " fits"]) -> Int64[np.ndarray, " replicas"]:
+    """Returns where the fits of each replica begin, those of one standing together."""
+    return np.flatnonzero(np.diff(replicas, prepend=-1))
+
+
 def expectation(
     counts: Counts, times: Times, log_shares: Shares, log_labels: Distributions
 ) -> tuple[Memberships, Float64[np.ndarray, " fits"]]:
@@ -266,7 +269,7 @@ def expectation(
 
     The multinomial coefficients, which no parameter changes, are left out of the likelihood. O(rows G K) per fit.
     """
-    memberships, evidence = normalised(counts @ log_labels.transpose(0, 2, 1) + log_shares[:, None, :])
+    memberships, evidence = normalised(counts @ log_labels.transpose(0, 2, 1) + log_shares[:, None, :], in_place=True)
     memberships *= times[:, :, None]
     return memberships, (evidence * times).sum(axis=1)
 

@@ -36,9 +36,9 @@ from jaxtyping import Float64, Int64
 
 from crowdsweep.arrays import ItemProbs, ratio
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, column_counts, soft_vote, stack, winners
+from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, soft_vote, stack, winners
 from crowdsweep.models._steps import run_steps
-from crowdsweep.models.aggregate._coins import coins
+from crowdsweep.models.aggregate._coins import coins, right_answers, right_of_counts
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 PerPair = Float64[np.ndarray, " pairs"]
@@ -78,7 +78,7 @@ class Kos:
         item_probs = _labelled(crowds, pairs, reliability)
         posterior = pairs.given @ winners(pairs.leave_one_out(reliability))
         fitted = FittedEM(crowds=crowds, posterior=item_probs, stepped=stepped)
-        annotators = coins(crowds, posterior, self.smoothing)
+        annotators = coins(crowds, right_of_counts(crowds, posterior), self.smoothing)
         return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
 
     def _step(self, crowds: StackedCrowds, pairs: "Pairs", reliability: PerPair) -> tuple[PerPair, PerReplica]:
@@ -162,10 +162,8 @@ def _labelled(crowds: StackedCrowds, pairs: Pairs, reliability: PerPair) -> Item
 
 
 def _agreeing(crowds: StackedCrowds, labelled: ItemProbs) -> PerReplica:
-    counts = column_counts(crowds, labelled)
-    right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label])
-    sums = crowds.replica_sums_of_annotators
-    return ratio(sums(right), sums(crowds.annotator_sums(counts.sum(axis=1))), at_zero=0.0)
+    right, total = map(crowds.replica_sums_of_annotators, right_answers(crowds, labelled))
+    return ratio(right, total, at_zero=0.0)
 
 
 def _largest_change(crowds: StackedCrowds, pairs: Pairs, before: PerPair, after: PerPair) -> PerReplica:

@@ -30,7 +30,6 @@ from crowdsweep.models._em import (
     FittedEM,
     PerReplica,
     StackedCrowds,
-    column_counts,
     evenly,
     log_answers,
     log_class_shares,
@@ -69,7 +68,7 @@ class OneCoin:
         crowds = stack([part.annotations for part in data])
         pseudo = self._pseudo_answers(crowds)
         fitted = self._fit(crowds, pseudo, self.iterations, [context.report for context in contexts])
-        of_all = together(crowds, column_counts(crowds, fitted.posterior), self.smoothing)
+        of_all = together(crowds, right_answers(crowds, fitted.posterior), self.smoothing)
         annotators = coins_of(crowds, pseudo.accuracy(crowds, fitted.posterior), of_all)
         shares = np.exp(log_class_shares(crowds, fitted.posterior))
         extras = [
@@ -99,7 +98,7 @@ class OneCoin:
             accuracy = pseudo.accuracy(crowds, posterior)
             log_joint = log_answers(crowds, _columns(crowds, accuracy))
             log_joint += crowds.spread(log_class_shares(crowds, posterior))
-            updated, log_evidence = normalised(log_joint)
+            updated, log_evidence = normalised(log_joint, in_place=True)
             return updated, crowds.replica_sums(log_evidence) + pseudo.log_prior(crowds, accuracy)
 
         return run_em(crowds, soft_vote(crowds), step, iterations=iterations, tolerance=self.tolerance, reports=reports)
@@ -114,7 +113,7 @@ class PseudoCoins:
 
     def accuracy(self, crowds: StackedCrowds, posterior: ItemProbs) -> Accuracies:
         """M-step: (expected right answers + pseudo-answers) / (answers + pseudo-answers); 1 / classes without any."""
-        right, total = right_answers(crowds, column_counts(crowds, posterior))
+        right, total = right_answers(crowds, posterior)
         more, n_classes = self.right[crowds.annotator_replica], crowds.n_classes
         total = total + more + (n_classes - 1) * self.wrong[crowds.annotator_replica]
         return ratio(right + more, total, at_zero=1.0 / n_classes)

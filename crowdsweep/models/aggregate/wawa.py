@@ -22,9 +22,9 @@ import numpy as np
 from annotated_types import Ge
 
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import column_counts, soft_vote, stack, winners
+from crowdsweep.models._em import soft_vote, stack, winners
 from crowdsweep.models._steps import Stepped
-from crowdsweep.models.aggregate._coins import accuracies
+from crowdsweep.models.aggregate._coins import accuracies, right_answers
 from crowdsweep.models.aggregate._weighted_votes import voted_results
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -44,7 +44,7 @@ class Wawa:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:  # noqa: ARG002 (contract)
         """Counts twice."""
         crowds = stack([part.annotations for part in data])
-        skill = accuracies(crowds, column_counts(crowds, winners(soft_vote(crowds))), smoothing=0.0)
+        skill = accuracies(crowds, right_answers(crowds, winners(soft_vote(crowds))), smoothing=0.0)
         counted = Stepped(state=skill, objectives=[np.empty(0)] * len(data), converged=[True] * len(data))
         return voted_results(crowds, skill, counted, self.smoothing)
 

@@ -24,9 +24,9 @@ from jaxtyping import Int64
 
 from crowdsweep.arrays import ratio
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import PerReplica, StackedCrowds, column_counts, stack, winners
+from crowdsweep.models._em import PerReplica, StackedCrowds, stack, winners
 from crowdsweep.models._steps import keeping, run_steps
-from crowdsweep.models.aggregate._coins import accuracies
+from crowdsweep.models.aggregate._coins import accuracies, right_answers
 from crowdsweep.models.aggregate._weighted_votes import Weights, largest_change, voted_results, weighted_votes
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
@@ -58,8 +58,8 @@ class ZeroBasedSkill:
         def step(state: State) -> tuple[State, PerReplica]:
             number = state.number + 1
             rate = np.ldexp(self.skill_rate, -(number // _HALVED_EVERY))[crowds.annotator_replica]
-            counts = column_counts(crowds, winners(weighted_votes(crowds, state.skill)))
-            agreement = accuracies(crowds, counts, smoothing=0.0)
+            right = right_answers(crowds, winners(weighted_votes(crowds, state.skill)))
+            agreement = accuracies(crowds, right, smoothing=0.0)
             moved = State(skill=state.skill + rate * (agreement - state.skill), number=number)
             return moved, self._agreeing(crowds, agreement)
 

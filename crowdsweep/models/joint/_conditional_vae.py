@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-import torch
 from jaxtyping import Float
 
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import glorot_uniform, zeros
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.values import Values

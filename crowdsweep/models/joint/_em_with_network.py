@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, final, runtime_checkable
 
 import numpy as np
-import torch
 from annotated_types import Ge
 from jaxtyping import Bool, Float64, Int64
 
@@ -25,6 +24,7 @@ from crowdsweep.models._votes import agreement, exchanged_classes
 from crowdsweep.models.checkpoints import CheckpointPart, CheckpointRefused, State, keep, part_of, taken, within
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, TrainingProtocol
 from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tensors import ReplicaValues

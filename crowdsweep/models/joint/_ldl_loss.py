@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Shaped
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models.joint._ldl_network import LdlNetwork
 from crowdsweep.models.joint._ldl_training_set import TrainingSet
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values

@@ -1,14 +1,15 @@
 """The encoder and decoder of ldl-nm, on a leading axis of replicas."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast, final
+from functools import partial
+from typing import Literal, cast, final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Float32, Float64
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
+from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import orthogonal
 from crowdsweep.models.networks.replicas import Parameter
@@ -40,37 +41,19 @@ def activate(activation: Activation, units: Units) -> Units:
             return torch.nn.functional.elu_(units)
 
 
-@final
-class Softsign(torch.autograd.Function):
-    """x / (1 + |x|), whose slope (1 - |y|)^2 takes a third of the passes that autograd makes of it."""
+def followed(activation: Activation, units: Units) -> Units:
+    """Returns phi as autograd follows it."""
+    match activation:
+        case "softsign":
+            from crowdsweep.models.networks.written_gradients import Softsign  # noqa: PLC0415 - it imports torch
 
-    @staticmethod
-    def forward(ctx: Any, units: Units) -> Units:
-        """Returns y."""
-        found = units.abs().add_(1.0)
-        torch.div(units, found, out=found)
-        ctx.save_for_backward(found)
-        return found
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Units) -> Units:
-        """Returns the slope by y, times (1 - |y|)^2."""
-        (found,) = ctx.saved_tensors
-        return found.abs().neg_().add_(1.0).square_().mul_(grad_outputs[0])
-
-
-def softsign(units: Units) -> Units:
-    """Applies it as autograd follows it."""
-    return cast(torch.Tensor, Softsign.apply(units))
-
-
-_FOLLOWED = {
-    "softsign": softsign,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-    "elu": torch.nn.functional.elu,
-}
-"""phi as autograd follows it."""
+            return cast(torch.Tensor, Softsign.apply(units))
+        case "tanh":
+            return torch.tanh(units)
+        case "relu":
+            return torch.relu(units)
+        case "elu":
+            return torch.nn.functional.elu(units)
 
 
 def orthogonal_heads(rng: np.random.Generator, shape: tuple[int, ...]) -> Float32[np.ndarray, "latent outputs"]:
@@ -117,7 +100,7 @@ class LdlNetwork:
             masks: of `dropouts`; None drops nothing.
             kept: probability that a unit stays, which kept units are divided by.
         """
-        phi = _FOLLOWED[self.activation]
+        phi = partial(followed, self.activation)
         joined = phi(torch.cat([torch.bmm(features, values["item"]), annotators], dim=2))
         fused = phi(torch.bmm(joined, values["fusion"]))
         if masks is not None:
@@ -128,13 +111,13 @@ class LdlNetwork:
         heads = torch.bmm(encoded, values["heads"])
         return torch.log_softmax(heads.unflatten(2, (len(HEADS), self.n_classes)), dim=3)
 
-    @torch.no_grad()
+    @without_gradients
     def label_probs(self, values: Values, features: RowFeatures, annotators: RowEmbeddings) -> Probs:
         """Returns what these annotators would say of these items, row by row."""
         logits = torch.bmm(self._encoded(values, features, annotators), values["heads"][:, :, : self.n_classes])
         return torch.softmax(logits.to(torch.float64), dim=2)
 
-    @torch.no_grad()
+    @without_gradients
     def latents(
         self,
         values: Values,
@@ -153,7 +136,7 @@ class LdlNetwork:
         fused = activate(self.activation, torch.bmm(joined, values["fusion"]))
         return activate(self.activation, torch.baddbmm(fused, fused, values["encoder"]))
 
-    @torch.no_grad()
+    @without_gradients
     def ensemble(
         self,
         values: Values,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float32, Float64, Int, Int64
 
 from crowdsweep.arrays import ratio
@@ -19,6 +18,7 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._answers import BatchAnswers, StackedAnswers
 from crowdsweep.models._batches import Batch
 from crowdsweep.models._stacked import weights_of
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.tensors import take_rows
 
 Posterior = Float64[np.ndarray, "items questions classes"]

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int, Int64, Shaped
 
 from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs, add_rows, ratio
@@ -15,6 +14,7 @@ from crowdsweep.models._em import chunks
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.joint._lia_answers import Answers, Posterior, as_probs
 from crowdsweep.models.joint._lia_network import LiaNetwork
+from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import Snapshot
 
@@ -71,7 +71,7 @@ class FittedLia:
         """The classifier's log-probabilities, and the difficulty, of the training items."""
         return self._read(self.inputs)
 
-    @torch.no_grad()
+    @without_gradients
     def _read(
         self, inputs: Shaped[np.ndarray, " items *shape"]
     ) -> tuple[Posterior, Float[torch.Tensor, "items cells"]]:
@@ -109,7 +109,7 @@ class FittedLia:
             add_rows(log_joint, answers.item[part], weight[part, None, None] * gained)
         return _exponentials(log_joint)
 
-    @torch.no_grad()
+    @without_gradients
     def pairs(self, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]) -> Confused:
         """Returns how annotators, by their codes in the answers, answer items; rows sum to one."""
         shape = (self.network.n_questions, self.network.n_classes, self.network.n_classes)
@@ -238,7 +238,7 @@ class FittedLia:
         own = np.argsort(self.code)
         return self.answers.item * len(own) + own[self.answers.annotator]
 
-    @torch.no_grad()
+    @without_gradients
     def vectors(self) -> Float32[np.ndarray, "annotators width"]:
         """Returns the annotators' vectors, by the codes in the answers."""
         if self._features is None or self.network.describing is None:

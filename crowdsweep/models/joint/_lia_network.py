@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Float32, Int64
 
 from crowdsweep.arrays import AnnotatorFeatures
 from crowdsweep.models._answers import BatchAnswers
 from crowdsweep.models._batches import Batch, StackedRows
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Masks
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.initial import Initialiser, Start, glorot_uniform

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float32, Int64
 
 from crowdsweep.data import thinning
@@ -34,6 +33,7 @@ from crowdsweep.models.joint._lia_network import (
     LogConfusions,
     standardised,
 )
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import normal, zeros
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tables import Table

@@ -4,11 +4,11 @@ A row is a matrix [observed, true], flat, as the papers write it: what an answer
 """
 
 import numpy as np
-import torch
 from jaxtyping import Float32
 
 from crowdsweep.models.end_to_end import Rows
 from crowdsweep.models.label_likelihood import Distinct, PerClass, Which
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import repeated
 from crowdsweep.models.networks.tensors import take_rows
 

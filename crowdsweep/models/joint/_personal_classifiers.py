@@ -27,7 +27,6 @@ from typing import Annotated, Any, Protocol, final, runtime_checkable
 import numpy as np
 from annotated_types import Ge, Gt
 from jaxtyping import Float64, Int64
-from scipy.linalg import cho_factor, cho_solve
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs
 from crowdsweep.data.dataset import TrainingData
@@ -266,6 +265,8 @@ class _Labels:
 
     def crowd_solver(self, crowd_penalty: float) -> Callable[[Weights], Weights]:
         """Returns what divides a slope of w_0 by its curvature, annotators' weights being at their best."""
+        from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415 - who describes a model needs none of it
+
         curvature = crowd_penalty * np.eye(self.inputs.shape[1])
         for part, block in self.blocks:
             features = self.root[part, None] * self.inputs[self.item[part]]

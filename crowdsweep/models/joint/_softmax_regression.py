@@ -16,7 +16,6 @@ from typing import Annotated, Any, Protocol, cast, final, runtime_checkable
 import numpy as np
 from annotated_types import Ge, Gt
 from jaxtyping import Float64
-from scipy.optimize import minimize
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
@@ -157,6 +156,8 @@ def log_softmax(scores: Float64[np.ndarray, "*rows classes"]) -> Float64[np.ndar
 
 def maximised(inputs: Inputs, targets: Float64[np.ndarray, "items classes"], start: Weights, penalty: float) -> Weights:
     """Returns the weights at the maximum of this module's first lines; none worse than those to start with."""
+    from scipy.optimize import minimize  # noqa: PLC0415 - who describes a model needs none of it
+
     taught = targets.sum(axis=1) > 0
     rows, wanted = inputs[taught], targets[taught]
     totals = wanted.sum(axis=1, keepdims=True)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from crowdsweep.arrays import ItemProbs
@@ -27,6 +26,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput
 from crowdsweep.models.joint._ldl_network import HEADS, AnnotatorEnsemble
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import features_of
 
 _MOST_ITEMS = 128  # of one annotator that `inferred_loglik` looks at

@@ -29,7 +29,6 @@ from functools import cached_property
 from typing import Annotated, Literal, final
 
 import numpy as np
-import torch
 from annotated_types import Ge
 from jaxtyping import Float64, Int
 
@@ -48,6 +47,7 @@ from crowdsweep.models.joint._em_with_network import (
     joint_cost,
 )
 from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks import tensors
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 

@@ -33,7 +33,6 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, final
 
 import numpy as np
-import torch
 from annotated_types import Ge
 from jaxtyping import Float64, Int, Int32
 
@@ -48,6 +47,7 @@ from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.end_to_end_fitted import posterior_of
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
 from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
+from crowdsweep.models.lazy_torch import torch
 
 Gates = Float64[np.ndarray, "active groups"]
 GroupShares = Float64[np.ndarray, " groups"]

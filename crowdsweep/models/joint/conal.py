@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, final
 
 import numpy as np
-import torch
 from annotated_types import Ge, Gt, Lt
 from jaxtyping import Float64
 from scipy.special import softmax
@@ -50,6 +49,7 @@ from crowdsweep.models.label_likelihood import (
     Which,
     mixture,
 )
+from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import normal, repeated
 from crowdsweep.models.networks.named import Named
@@ -158,7 +158,7 @@ def _common(trained: Trained) -> Confusion:
     return softmax(trained.snapshot.values["common"].astype(np.float64).reshape(n_classes, n_classes), axis=0).T
 
 
-@torch.no_grad()
+@without_gradients
 def _opened(trained: Trained, gate: Named) -> Float64[np.ndarray, " active"]:
     """Returns the mean of omega over the labels of each annotator who gave any."""
     rows, weights = trained.answers.rows, weights_of(trained.answers.rows)

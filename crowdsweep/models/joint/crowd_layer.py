@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
 import numpy as np
-import torch
 from annotated_types import Ge, Gt
 
 from crowdsweep.data.dataset import TrainingData
@@ -36,6 +35,7 @@ from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.end_to_end import EndToEnd, Rows, end_to_end_cost
 from crowdsweep.models.label_likelihood import Distinct, Labels, PerClass, PerLabel, Which
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import repeated
 from crowdsweep.models.networks.tensors import take_rows
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED

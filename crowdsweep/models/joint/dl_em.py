@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Annotated, final
 
 import numpy as np
-import torch
 from annotated_types import Ge
 from jaxtyping import Float64
 
@@ -41,6 +40,7 @@ from crowdsweep.models._em import (
 from crowdsweep.models.checkpoints import State, part_of, taken, within
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 

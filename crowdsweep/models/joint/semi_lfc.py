@@ -30,7 +30,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, final
 
 import numpy as np
-import torch
 from annotated_types import Ge
 from jaxtyping import Float32, Float64
 
@@ -55,6 +54,7 @@ from crowdsweep.models.checkpoints import CheckpointPart, State, generator_state
 from crowdsweep.models.classifier import Classifier, NetworkPredictor
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._conditional_vae import ConditionalVae
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, final
 
 import numpy as np
-import torch
 from annotated_types import Ge, Gt, Lt
 from scipy.special import expit, logit
 
@@ -32,6 +31,7 @@ from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.end_to_end import EndToEnd, Rows, end_to_end_cost
 from crowdsweep.models.label_likelihood import Labels, PerClass, PerLabel, Which
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import constant
 from crowdsweep.models.networks.named import Named

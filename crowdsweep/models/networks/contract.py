@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int64, Shaped
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import FitFailed
+from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
 from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
@@ -94,7 +94,7 @@ def features_of(items: Items) -> ItemFeatures:
     return items.features
 
 
-@torch.no_grad()
+@without_gradients
 def in_blocks(network: Network, values: Values, inputs: Inputs) -> Probs:
     """Returns the softmax of a network's logits, block by block of rows."""
     n_replicas = len(next(iter(values.values())))

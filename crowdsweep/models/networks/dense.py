@@ -6,15 +6,15 @@ well: the same mathematics in a third of the calls.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, cast, final
+from typing import Annotated, Literal, cast, final
 
-import torch
 from annotated_types import Ge, Lt
 from jaxtyping import Float
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.dataset import Items
 from crowdsweep.models.contract import Need
+from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import glorot_uniform, zeros
 from crowdsweep.models.networks.replicas import Parameter
@@ -122,7 +122,9 @@ class DenseNetwork:
             return self.followed(values, inputs, masks)
         kept = [] if masks is None else [masks.kept(dropout.name) for dropout in self.dropouts]
         names = [parameter.name for parameter in self.parameters()]
-        return cast(torch.Tensor, _DenseLogits.apply(self, inputs, kept, names, *(values[name] for name in names)))
+        from crowdsweep.models.networks.written_gradients import DenseLogits  # noqa: PLC0415 - it imports torch
+
+        return cast(torch.Tensor, DenseLogits.apply(self, inputs, kept, names, *(values[name] for name in names)))
 
     def followed(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
         """Returns logits that autograd follows from the first layer on."""
@@ -219,7 +221,7 @@ class DenseNetwork:
         bias, weights = values[f"b{last}"].transpose(1, 2), values[f"w{last}"].transpose(1, 2)
         return inputs, torch.baddbmm(bias, weights, signal.transpose(1, 2), alpha=scale if last else 1.0)
 
-    @torch.no_grad()
+    @without_gradients
     def probabilities(self, values: Values, inputs: Inputs) -> Probs:
         """Returns probabilities, rows summing to one, block by block of rows."""
         n_replicas = len(values["w0"])
@@ -231,29 +233,3 @@ class DenseNetwork:
             logits = self.forward(values, rows)[1].to(torch.float64)
             found[:, start : start + block] = torch.softmax(logits, dim=1).transpose(1, 2)
         return found
-
-
-@final
-class _DenseLogits(torch.autograd.Function):
-    """The logits of a dense network, for autograd, with the gradients of its parameters written out."""
-
-    @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - torch's takes anything
-        ctx: Any, network: DenseNetwork, inputs: Units, masks: Sequence[Units], names: Sequence[str], *values: Any
-    ) -> ClassRows:
-        """See `DenseNetwork.forward`."""
-        layers, logits = network.forward(dict(zip(names, values, strict=True)), inputs, masks)
-        ctx.save_for_backward(*layers, *values)
-        ctx.network, ctx.names, ctx.dropped = network, names, bool(masks)
-        return logits
-
-    @staticmethod
-    def backward(ctx: Any, slope: ClassRows) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - as above
-        """See `DenseNetwork.backward`."""
-        network, names = ctx.network, ctx.names
-        layers, values = ctx.saved_tensors[: network.n_layers], ctx.saved_tensors[network.n_layers :]
-        gradients = {name: torch.empty_like(value) for name, value in zip(names, values, strict=True)}
-        network.backward(
-            dict(zip(names, values, strict=True)), layers, slope, gradients.__getitem__, dropped=ctx.dropped
-        )
-        return None, None, None, None, *gradients.values()

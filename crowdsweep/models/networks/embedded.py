@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int64
 
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import FitFailed
+from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.contract import Masks, Network
 from crowdsweep.models.networks.dense import Dense
@@ -71,7 +71,7 @@ class EmbeddedNetwork:
         """See `Network.logits`."""
         return self.network.logits(values, self._vectors(values, inputs), masks)
 
-    @torch.no_grad()
+    @without_gradients
     def probabilities(self, values: Values, inputs: Inputs) -> Probs:
         """See `Network.probabilities`."""
         return self.network.probabilities(values, self._vectors(values, inputs))

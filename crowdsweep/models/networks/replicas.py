@@ -16,12 +16,12 @@ from math import prod
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Float32, Float64
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models import devices
 from crowdsweep.models.checkpoints import State, taken
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import Initialiser, glorot_uniform
 from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues
 from crowdsweep.seeds import SeedStream

@@ -9,10 +9,10 @@ from math import prod
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Int64
 
 from crowdsweep.models.checkpoints import State, generator_state, set_generator
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.tensors import BatchMask, BatchRows, PerReplica
 from crowdsweep.seeds import SeedStream
 

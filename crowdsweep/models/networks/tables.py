@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float32, Int64
 
 from crowdsweep.models.checkpoints import State, taken
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import Initialiser
 from crowdsweep.models.networks.replicas import Adam
 from crowdsweep.models.networks.tensors import take_rows

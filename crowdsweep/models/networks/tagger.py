@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, final
 
 import numpy as np
-import torch
 from annotated_types import Ge, Lt
 from jaxtyping import Float, Int64, Shaped
 
 from crowdsweep.data.dataset import Items
 from crowdsweep.models.contract import Need
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Layout, Masks, in_blocks
 from crowdsweep.models.networks.initial import glorot_uniform, normal, zeros
 from crowdsweep.models.networks.replicas import Parameter

@@ -7,8 +7,9 @@ axis is `#replicas`, which 1 fits too.
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 from jaxtyping import Float, Float32, Float64, Int64, Shaped
+
+from crowdsweep.models.lazy_torch import torch
 
 PerReplica = Float[torch.Tensor, " replicas"]
 ReplicaNumbers = Int64[torch.Tensor, " replicas"]

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, final
 
-import torch
 from annotated_types import Ge, Lt, MinLen
 
 from crowdsweep.data.dataset import Items
 from crowdsweep.models.contract import Need
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Masks, in_blocks
 from crowdsweep.models.networks.initial import glorot_uniform, normal, zeros
 from crowdsweep.models.networks.replicas import Parameter

@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Literal, final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int64
 
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import FitFailed
+from crowdsweep.models.lazy_torch import torch
 
 PADDING, UNKNOWN, BETWEEN = 0, 1, 2  # codes of no symbol, of one that is not known, and between the texts of a pair
 _FIRST = 3

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Shaped
 
 from crowdsweep.data.dataset import Items
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Layout, Masks, Network
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-import torch
 from jaxtyping import Float, Float32, Int64
 
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.tables import EmbeddingTables, TouchedRows
 from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues, take_rows
 

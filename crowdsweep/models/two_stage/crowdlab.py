@@ -34,8 +34,8 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from crowdsweep.arrays import ItemProbs, normalised_rows, ratio
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import StackedCrowds, column_counts, label_probs_of, soft_vote, stack, winners
-from crowdsweep.models.aggregate._coins import coins
+from crowdsweep.models._em import StackedCrowds, label_probs_of, soft_vote, stack, winners
+from crowdsweep.models.aggregate._coins import coins, right_answers
 from crowdsweep.models.aggregate._rows import answers_by_pair
 from crowdsweep.models.contract import FitContext, FitResult, no_op
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
@@ -75,7 +75,7 @@ class Crowdlab:
         for part, predicted in zip(data, self._predicted(data, contexts), strict=True):
             crowds = stack([part.annotations])
             found = weigh(crowds, predicted)
-            (own,) = coins(crowds, column_counts(crowds, found.item_probs), self.smoothing)
+            (own,) = coins(crowds, right_answers(crowds, found.item_probs), self.smoothing)
             annotator_weight = np.zeros(part.n_annotators)
             annotator_weight[crowds.annotator_code] = found.weights
             extras = {

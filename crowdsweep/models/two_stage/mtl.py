@@ -28,7 +28,6 @@ from math import log
 from typing import Annotated, Literal, final
 
 import numpy as np
-import torch
 from annotated_types import Ge
 from jaxtyping import Float
 
@@ -40,6 +39,7 @@ from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import label_probs_of_anybody
 from crowdsweep.models._soft_targets import TrainingRows
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
+from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.two_heads import TwoHeads, split

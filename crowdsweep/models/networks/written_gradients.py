@@ -1,0 +1,59 @@
+"""Functions whose gradients are written out, for autograd: classes of torch's own, imported where they are used."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+
+if TYPE_CHECKING:
+    from crowdsweep.models.networks.dense import ClassRows, DenseNetwork, Units
+
+
+@final
+class DenseLogits(torch.autograd.Function):
+    """The logits of a dense network."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - torch's takes anything
+        ctx: Any,
+        network: "DenseNetwork",
+        inputs: "Units",
+        masks: "Sequence[Units]",
+        names: Sequence[str],
+        *values: Any,
+    ) -> "ClassRows":
+        """See `DenseNetwork.forward`."""
+        layers, logits = network.forward(dict(zip(names, values, strict=True)), inputs, masks)
+        ctx.save_for_backward(*layers, *values)
+        ctx.network, ctx.names, ctx.dropped = network, names, bool(masks)
+        return logits
+
+    @staticmethod
+    def backward(ctx: Any, slope: "ClassRows") -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - as above
+        """See `DenseNetwork.backward`."""
+        network, names = ctx.network, ctx.names
+        layers, values = ctx.saved_tensors[: network.n_layers], ctx.saved_tensors[network.n_layers :]
+        gradients = {name: torch.empty_like(value) for name, value in zip(names, values, strict=True)}
+        network.backward(
+            dict(zip(names, values, strict=True)), layers, slope, gradients.__getitem__, dropped=ctx.dropped
+        )
+        return None, None, None, None, *gradients.values()
+
+
+@final
+class Softsign(torch.autograd.Function):
+    """x / (1 + |x|), whose slope (1 - |y|)^2 takes a third of the passes that autograd makes of it."""
+
+    @staticmethod
+    def forward(ctx: Any, units: torch.Tensor) -> torch.Tensor:
+        """Returns y."""
+        found = units.abs().add_(1.0)
+        torch.div(units, found, out=found)
+        ctx.save_for_backward(found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: torch.Tensor) -> torch.Tensor:
+        """Returns the slope by y, times (1 - |y|)^2."""
+        (found,) = ctx.saved_tensors
+        return found.abs().neg_().add_(1.0).square_().mul_(grad_outputs[0])
