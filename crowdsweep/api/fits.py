@@ -17,6 +17,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput, ConvergenceWarning, FitFailed
 from crowdsweep.labelling.answers import answers_table
+from crowdsweep.labelling.columns import with_texts
 from crowdsweep.labelling.calibration import Calibrations
 from crowdsweep.labelling.clusters import ClusterTables, cluster_tables
 from crowdsweep.labelling.columns import class_columns
@@ -87,7 +88,7 @@ class Fit:
     def answers(self) -> pa.Table:
         """A row per answer, the least probable to be right first: `item`, `annotator`, `label`, `probability`, and
         whether it deserves a `second_look`."""
-        return answers_table(self.fitted, self._labelled)
+        return with_texts(answers_table(self.fitted, self._labelled))
 
     @property
     def calibration(self) -> Calibrations:

@@ -13,7 +13,7 @@ from crowdsweep.data.dataset import SPLITS, CrowdDataset
 from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_of_annotators, gold_of_questions
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
 from crowdsweep.labelling.coins import ends_by_accuracy
-from crowdsweep.labelling.columns import class_columns
+from crowdsweep.labelling.columns import class_columns, texts_at
 from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled
@@ -39,19 +39,19 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     multilabel, probs = dataset.scale == "multilabel", labelled.probs
     entropy = _plogp(probs) + _plogp(1.0 - probs) if multilabel else _plogp(probs)
     answers = questions_of(dataset.annotations.of_items(labelled.code), probs, multilabel=multilabel)
-    says = answers.posterior[answers.question].argmax(axis=1) == answers.answer
+    says = answers.posterior.argmax(axis=1)[answers.question] == answers.answer
     item = answers.question // dataset.n_classes if multilabel else answers.question
     given = np.bincount(item, minlength=len(probs))
     agreeing = np.bincount(item, weights=says.astype(np.float64), minlength=len(probs))
     with np.errstate(invalid="ignore"):
         agreement = pa.array(agreeing / given, mask=given == 0)
     columns: dict[str, Any] = {
-        "item": [dataset.item_names[int(code)] for code in labelled.code],
+        "item": texts_at(dataset.item_names, labelled.code),
         **decided(probs, dataset.class_labels, multilabel=multilabel),
         "entropy": entropy.sum(axis=1),
         "answers": given // (dataset.n_classes if multilabel else 1),
         "agreement": agreement,
-        "split": [SPLITS[code] if code else "" for code in dataset.split[labelled.code]],
+        "split": texts_at(["", *SPLITS[1:]], dataset.split[labelled.code]),
         "labelled_by": list(labelled.by),
         "fits_agree": pa.array(labelled.fits_agree, mask=np.isnan(labelled.fits_agree)),
     }
@@ -74,14 +74,13 @@ def _gold_labels(labelled: Labelled, dataset: CrowdDataset) -> list[str]:
 def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
     """Returns the columns `label` and `probability`, as `labels_table` has them; several classes are joined by `|`,
     and one that stands in a label, or a backslash, has a backslash before it."""
-    names = np.array(labels, dtype=object)
     if multilabel:
         apart = np.array([escaped(label) for label in labels], dtype=object)
         chosen = probs > 0.5
         probability = np.where(chosen, probs, 1.0 - probs).prod(axis=1)
         return {"label": [JOIN.join(apart[row]) for row in chosen], "probability": probability}
     best = probs.argmax(axis=1)
-    return {"label": names[best].tolist(), "probability": probs[np.arange(len(probs)), best]}
+    return {"label": texts_at(labels, best), "probability": probs[np.arange(len(probs)), best]}
 
 
 def escaped(label: str) -> str:
@@ -98,7 +97,7 @@ def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool 
         raw: what the model says, before it is calibrated and gold is heard; empty where it says nothing.
     """
     labels = dataset.class_labels
-    columns: dict[str, Any] = {"item": [dataset.item_names[int(code)] for code in labelled.code]}
+    columns: dict[str, Any] = {"item": texts_at(dataset.item_names, labelled.code)}
     values = labelled.raw if raw else labelled.probs
     for place, name in enumerate(class_columns(labels, ["item"])):
         columns[name] = pa.array(values[:, place], mask=np.isnan(values[:, place]))
@@ -215,9 +214,9 @@ def _confusion_table(facts: AnnotatorFacts, dataset: CrowdDataset, answers: Sequ
     annotator, true, given = facts.cell.T
     return pa.Table.from_pydict(
         {
-            "annotator": [dataset.annotator_names[int(code)] for code in annotator],
-            "true": [answers[code] for code in true],
-            "given": [answers[code] for code in given],
+            "annotator": texts_at(dataset.annotator_names, annotator),
+            "true": texts_at(answers, true),
+            "given": texts_at(answers, given),
             "expected": facts.expected,
         }
     )
@@ -235,7 +234,7 @@ def _next_table(
     order = np.argsort(-gain, kind="stable")
     answers = fitted.training.annotations.labels_per_item
     columns: dict[str, Any] = {
-        "item": [dataset.item_names[int(fitted.code[i])] for i in order],
+        "item": texts_at(dataset.item_names, fitted.code[order]),
         "gain_bits": gain[order],
         "answers": answers[order],
     }

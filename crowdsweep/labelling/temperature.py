@@ -97,6 +97,8 @@ def prior(about: float, width: float) -> Curve:
 def said_by(certainty: np.ndarray, one: np.ndarray, n_answers: int) -> np.ndarray:
     """Returns what an answer of this certainty makes of a number that is known of its class and sums to one over all:
     the rest of the certainty goes evenly to the other classes."""
+    if np.all(certainty == 1.0):
+        return one
     return certainty * one + (1.0 - certainty) * (1.0 - one) / max(n_answers - 1, 1)
 
 

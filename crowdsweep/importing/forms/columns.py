@@ -13,6 +13,7 @@ from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.features import FeaturesOfItems
 from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
+from crowdsweep.importing.whole_columns import is_positive, read_whole_columns
 
 
 def read_csv(path: Path, asked: Asked) -> ImportedRows:
@@ -35,6 +36,10 @@ def read_crowd_kit(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _read(path: Path, asked: Asked) -> ImportedRows:
+    return read_whole_columns(path, asked) or _read_row_by_row(path, asked)
+
+
+def _read_row_by_row(path: Path, asked: Asked) -> ImportedRows:
     gathered, gold = Gathering(path, asked.missing), GoldClasses(asked.missing)
     file = gold_file(asked.gold, header_of(path), path)
     inside = [asked.gold] if asked.gold is not None and file is None else []
@@ -47,7 +52,7 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
         features.add(item, record, where)
         weight = "" if asked.weight is None else record[asked.weight].strip()
         weight = "" if asked.missing(weight) else weight
-        if weight and not _is_positive(weight):
+        if weight and not is_positive(weight):
             raise DataError(f"{where}, column {asked.weight}: expected a positive finite number, got {weight!r}")
         gathered.answer(
             item,
@@ -64,10 +69,3 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
     gold.note(gathered)
     imported = gathered.imported(multilabel=False, gold=gold.found)
     return replace(imported, features=features.found, feature_names=features.columns)
-
-
-def _is_positive(text: str) -> bool:
-    try:
-        return 0 < float(text) < float("inf")
-    except ValueError:
-        return False
