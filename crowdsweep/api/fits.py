@@ -17,10 +17,9 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput, ConvergenceWarning, FitFailed
 from crowdsweep.labelling.answers import answers_table
-from crowdsweep.labelling.columns import with_texts
 from crowdsweep.labelling.calibration import Calibrations
 from crowdsweep.labelling.clusters import ClusterTables, cluster_tables
-from crowdsweep.labelling.columns import class_columns
+from crowdsweep.labelling.columns import class_columns, with_texts
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS, Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled, labelled_items
 from crowdsweep.labelling.new_annotator import new_annotator

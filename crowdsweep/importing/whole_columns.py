@@ -7,6 +7,7 @@ Where anything is to be refused or told by its line, this module says nothing, a
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -106,7 +107,7 @@ def _weights(column: Column, missing: Missing) -> Column | None:
     if not all(is_positive(text) for text in texts if text):
         return None
     distinct = tables.coded(texts)  # "1" and " 1" are one
-    codes = pa.array(distinct.codes[column.codes])
+    codes: Any = pa.array(distinct.codes[column.codes])
     return Column(pa.DictionaryArray.from_arrays(codes, distinct.texts.array))
 
 

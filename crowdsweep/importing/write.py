@@ -153,6 +153,7 @@ def _joined(labels: Iterable[str], token: dict[str, str]) -> str:
 def _annotations(rows: CodedRows, token: dict[str, str]) -> Mapping[str, Any]:
     """Returns the columns of annotations.csv, of coded texts."""
     texts = Names.of([_joined(labels, token) for labels in rows.labels])
-    label = pa.DictionaryArray.from_arrays(pa.array(rows.label), texts.array)
+    codes: Any = pa.array(rows.label)
+    label = pa.DictionaryArray.from_arrays(codes, texts.array)
     weight = {} if rows.weight is None else {"weight": rows.weight.array}
     return {"item": rows.item.array, "annotator": rows.annotator.array, "label": label, **weight}

@@ -52,4 +52,5 @@ def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
     }
     if dataset.class_names != dataset.class_labels:
         columns["name"] = names
-    return pa.Table.from_pydict(columns).take(pa.array(np.argsort(probability, kind="stable")))
+    order: Any = pa.array(np.argsort(probability, kind="stable"))
+    return pa.Table.from_pydict(columns).take(order)

@@ -1,4 +1,4 @@
-"""CSV that is written in pieces, and with the texts of columns looked at all at once, is that of one cell after another."""
+"""CSV that is written in pieces, the texts of a column looked at all at once, is that of one cell after another."""
 
 import csv
 import io
