@@ -18,6 +18,7 @@ from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.label_studio import Interface, check_shown, check_written, label_studio, read_interface
 from crowdsweep.labelling.labelled import Labelled
+from crowdsweep.labelling.many_classes import MANY_CLASSES
 
 _MOST_CELLS = 50_000_000  # of cleanlab's matrix of items × annotators
 
@@ -51,6 +52,11 @@ class Exports:
         for form in ("crowd-kit", "cleanlab"):
             if form in self.forms and dataset.scale == "multilabel":
                 raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
+        if "crowd-kit" in self.forms and dataset.n_classes > MANY_CLASSES:
+            raise BadInput(
+                f"--export crowd-kit: it wants a column for each of {dataset.n_classes:,} classes, more than "
+                f"{MANY_CLASSES:,}; labels.parquet and probabilities.parquet have the same"
+            )
         if "cleanlab" in self.forms:
             _check_matrix(dataset.annotations)
         if self._interface(dataset) is None and "label-studio" in self.forms:

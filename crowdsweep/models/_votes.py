@@ -8,9 +8,11 @@ from typing import cast
 
 import numpy as np
 from jaxtyping import Float64, Int64
+from scipy import sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._em import winners
 
 Agreement = Float64[np.ndarray, "classes classes"]
@@ -41,6 +43,20 @@ def exchanged_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " 
     """
     _, order = linear_sum_assignment(-agreeing)
     gain = agreeing[np.arange(len(order)), order].sum() - np.trace(agreeing)
-    if gain <= max(_LEAST_SHARE, _LEAST_VOTES / max(n_items, 1)):
-        return None
-    return cast(np.ndarray, order).astype(np.int64)
+    return None if gain <= _chance(n_items) else cast(np.ndarray, order).astype(np.int64)
+
+
+def surely_in_order(annotations: Annotations, item_probs: ItemProbs) -> bool:
+    """Tells that `exchanged_classes` finds no other order, without a table of classes × classes: so it is where even
+    the best class for each, taken by as many as like, agrees hardly better. O(items × classes)."""
+    answered = annotations.labels_per_item > 0
+    votes = cast(sp.csr_array, annotations.counts[answered])
+    said = sp.csr_array(winners(item_probs[answered]))
+    shares = votes.multiply(1.0 / votes.sum(axis=1)[:, None])
+    agreeing = sp.csr_array(shares.T @ said) / max(int(answered.sum()), 1)
+    most = agreeing.max(axis=1).toarray().sum()
+    return bool(most - agreeing.trace() <= _chance(int(answered.sum())))
+
+
+def _chance(n_items: int) -> float:
+    return max(_LEAST_SHARE, _LEAST_VOTES / max(n_items, 1))

@@ -106,7 +106,8 @@ def _has_letters(text: str) -> bool:
 
 def _svg_of(figure: Figure, metadata: Mapping[str, Any]) -> bytes:
     """Returns a figure as SVG. Texts whose letters no font here has are written as texts, which the reader's fonts may
-    show: which these are is known when names of ticks are made, so that such a figure, which is rare, is drawn again."""
+    show: which these are is known when names of ticks are made, so that such a figure, of which are few, is drawn
+    again."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", metadata=metadata)
     lacking = [text for text in figure.findobj(Text) if not _has_letters(text.get_text())]
