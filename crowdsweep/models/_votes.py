@@ -50,12 +50,16 @@ def surely_in_order(annotations: Annotations, item_probs: ItemProbs) -> bool:
     """Tells that `exchanged_classes` finds no other order, without a table of classes × classes: so it is where even
     the best class for each, taken by as many as like, agrees hardly better. O(items × classes)."""
     answered = annotations.labels_per_item > 0
-    votes = cast(sp.csr_array, annotations.counts[answered])
-    said = sp.csr_array(winners(item_probs[answered]))
-    shares = votes.multiply(1.0 / votes.sum(axis=1)[:, None])
-    agreeing = sp.csr_array(shares.T @ said) / max(int(answered.sum()), 1)
-    most = agreeing.max(axis=1).toarray().sum()
-    return bool(most - agreeing.trace() <= _chance(int(answered.sum())))
+    votes, said = annotations.counts[answered], sp.csr_array(winners(item_probs[answered]))
+    weight = 1.0 / np.asarray(votes.sum(axis=1)).ravel()
+    values = votes.data * np.repeat(weight, np.diff(votes.indptr))
+    shares = sp.csr_array((values, votes.indices, votes.indptr), shape=votes.shape)
+    agreeing = sp.coo_array(shares.T @ said)
+    row, column = agreeing.coords
+    most = np.zeros(annotations.n_classes)
+    np.maximum.at(most, row, agreeing.data)
+    gain = (most.sum() - agreeing.data[row == column].sum()) / max(len(weight), 1)
+    return bool(gain <= _chance(len(weight)))
 
 
 def _chance(n_items: int) -> float:

@@ -29,7 +29,8 @@ _ACCURACY = 0.7
 
 def named(prefix: str, codes: np.ndarray) -> Any:
     """Returns the texts prefix0, prefix1, …, as Arrow has them."""
-    return pc.binary_join_element_wise(prefix, pa.array(codes).cast(pa.string()), "")
+    join: Any = pc.binary_join_element_wise
+    return join(prefix, pa.array(codes).cast(pa.string()), "")
 
 
 def write_labels(path: Path, n_rows: int, n_classes: int) -> None:
