@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-PROMISED = {"init": (8.0, 250.0), "data check": (4.0, 150.0), "label": (50.0, 700.0)}
+PROMISED = {"init": (8.0, 200.0), "data check": (4.0, 120.0), "label": (50.0, 400.0)}
 """Processor seconds and MB for each million labels."""
 _PIECE = 1_000_000
 _ACCURACY = 0.7
