@@ -19,7 +19,7 @@ from crowdsweep.errors import BadInput, ConvergenceWarning, FitFailed
 from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.calibration import Calibrations
 from crowdsweep.labelling.clusters import ClusterTables, cluster_tables
-from crowdsweep.labelling.columns import class_columns
+from crowdsweep.labelling.columns import class_columns, with_texts
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS, Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled, labelled_items
 from crowdsweep.labelling.new_annotator import new_annotator
@@ -87,7 +87,7 @@ class Fit:
     def answers(self) -> pa.Table:
         """A row per answer, the least probable to be right first: `item`, `annotator`, `label`, `probability`, and
         whether it deserves a `second_look`."""
-        return answers_table(self.fitted, self._labelled)
+        return with_texts(answers_table(self.fitted, self._labelled))
 
     @property
     def calibration(self) -> Calibrations:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Int32
 
 from crowdsweep.arrays import ItemProbs
-from crowdsweep.data import catalogue, thinning
+from crowdsweep.data import bounds, catalogue, thinning
 from crowdsweep.data.adaptive import keep_where_they_tell_most
 from crowdsweep.data.annotations import Annotations, Forgotten
 from crowdsweep.data.choices import choices_of
@@ -62,7 +62,8 @@ def prepare(
 
     Raises:
         UnknownName: a parameter is not known.
-        DataError: a value cannot be used, or nothing is left to train on.
+        DataError: a value cannot be used, nothing is left to train on, or few labels have so many classes that the
+            tables of a fit cannot be held.
     """
     where = f"dataset {base.name}"
     own = tuple(base.params) if base.seed_dependent else (*base.params, *catalogue.FOLDER_PARAMS)
@@ -83,6 +84,9 @@ def prepare(
         rows, pseudo_annotator = _forgotten(dataset, annotations)
         crowd = _forgotten_crowd(crowd, annotations.annotator[rows], pseudo_annotator)
         pairs, annotations = pairs[rows], _anonymised(dataset, annotations)
+    bounds.check_fit(
+        len(kept), dataset.n_classes, len(annotations), base.name, multilabel=dataset.scale == "multilabel"
+    )
     annotations, heldout = _held_out(annotations, heldout_fraction, pairs, seeds)
     training = _training_data(dataset, params, train, annotations, where)
     return TrialData(

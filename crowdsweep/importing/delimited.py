@@ -45,7 +45,7 @@ def records(
     if twice:
         raise DataError(f"{path}: expected distinct column names, got {twice[0]!r} twice; rename one")
     kinds = {"parquet": _parquet_records, "json": json_records, "csv": _csv_records}
-    for where, record in kinds[_kind(path)](path, header):
+    for where, record in kinds[kind_of(path)](path, header):
         if any(map(str.strip, record.values())):
             yield where, record
         else:
@@ -54,7 +54,7 @@ def records(
 
 def header_of(path: Path) -> list[str]:
     """Returns the column names of a table."""
-    kind = _kind(path)
+    kind = kind_of(path)
     if kind == "json":
         return json_header(path)
     if kind == "parquet":
@@ -65,7 +65,8 @@ def header_of(path: Path) -> list[str]:
         return [name.strip() for _, names in islice(rows_of(path, file), 1) for name in names]
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
+    """Returns what a table is saved as: csv, json or parquet."""
     if is_parquet(path):
         return "parquet"
     return "json" if first_character(path, "a table") in ("[", "{") else "csv"

@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from crowdsweep.data.class_order import look_like_ratings
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.missing import perhaps_missing
 from crowdsweep.data.oddities import mistakes
-from crowdsweep.data.spelling import alike
+from crowdsweep.data.spelling import alike, alike_names
 from crowdsweep.errors import shown
 from crowdsweep.importing.normalise import normalised
 from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rows import Asked, ImportedRows
 from crowdsweep.importing.several import named_together, parted
 from crowdsweep.importing.write import write_rows
+
+_MANY = 200_000  # names, of which only case, spaces around them and zeros of numbers are looked at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +78,9 @@ def import_file(
 
 def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
     """Yields a sentence on each class that is called as other programs write an answer that was not given."""
-    counts = Counter(label for row in imported.rows for label in row.labels)
+    counts = Counter[str]()
+    for labels, times in zip(imported.coded.labels, np.bincount(imported.coded.label).tolist(), strict=True):
+        counts.update(dict.fromkeys(labels, times))
     for label in () if imported.missing.told else perhaps_missing(list(counts)):
         yield (
             f"{counts[label]:,} answers are {shown(label)}, taken for a class like any other; where that means that "
@@ -102,11 +108,11 @@ def _perhaps_several(dataset: CrowdDataset) -> Iterator[str]:
 
 def _spelled_alike(imported: ImportedRows) -> Iterator[str]:
     """Yields a sentence on the classes, items and annotators that differ only in spelling."""
-    classes = [label for row in imported.rows for label in row.labels]
+    classes = [label for labels in imported.coded.labels for label in labels]
     classes += [label for given in imported.gold.values() for label in given]
-    people = [row.annotator for row in imported.rows]
+    people = imported.coded.annotator.texts
     for kind, names in (("classes", classes), ("items", imported.items), ("annotators", people)):
-        if groups := alike(names):
+        if groups := alike(names) if len(names) < _MANY else alike_names(names):
             told = "; ".join(" and ".join(map(repr, group[:4])) for group in groups[:3])
             more = "; …" if len(groups) > 3 else ""
             yield f"{kind} that differ only in spelling: {told}{more}; --normalise joins them"

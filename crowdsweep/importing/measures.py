@@ -1,7 +1,7 @@
 """Numbers that are no classes: measures with decimals."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 from crowdsweep.errors import DataError
@@ -11,17 +11,21 @@ _FEW_ANSWERS = 10  # of which nothing can be said
 _SCALE = 20  # numbers with decimals that a scale may have, such as 0.5, 1, 1.5, …
 
 
-def check_no_measures(path: Path, labels: Iterable[str]) -> None:
+def check_no_measures(path: Path, times: Mapping[str, int]) -> None:
     """Refuses labels that are numbers with decimals and no scale of a few steps.
+
+    Args:
+        path: for the message.
+        times: how often each label is given.
 
     Raises:
         DataError: they are.
     """
-    found = [label for label in labels if _is_fraction(label)]
-    distinct = set(found)
-    if len(distinct) > _SCALE or (len(found) >= _FEW_ANSWERS and 2 * len(distinct) > len(found)):
+    found = [label for label in times if _is_fraction(label)]
+    given = sum(times[label] for label in found)
+    if len(found) > _SCALE or (given >= _FEW_ANSWERS and 2 * len(found) > given):
         raise DataError(
-            f"{path}: expected classes, got {len(distinct)} numbers with decimals, such as {found[0]}: measures, or "
+            f"{path}: expected classes, got {len(found)} numbers with decimals, such as {found[0]}: measures, or "
             f"features of items; a label is one of a few classes, and measures become such when rounded to steps"
         )
 

@@ -4,29 +4,16 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from crowdsweep.data import bounds
 from crowdsweep.data.bounds import LONGEST_NAME
 from crowdsweep.data.dataset import Scale
 from crowdsweep.data.missing import USUAL, LeftOut, Missing
 from crowdsweep.errors import DataError, UnknownName, shown
-
-
-class Row(NamedTuple):
-    """One answer.
-
-    Attributes:
-        item, annotator: ids.
-        labels: the class, or the classes of a multi-label answer, in order; none where it chose none.
-        weight: how much it counts, as it stood in the file; empty means one.
-    """
-
-    item: str
-    annotator: str
-    labels: tuple[str, ...]
-    weight: str = ""
+from crowdsweep.importing.coded_rows import CodedRows, Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +64,11 @@ class ImportedRows:
     question: str = ""
     about: str = ""
     numbers: bool = False
+
+    @cached_property
+    def coded(self) -> CodedRows:
+        """The answers as codes."""
+        return CodedRows.of(self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +244,7 @@ class Gathering:
         if names:
             rows = [row._replace(annotator=names.get(row.annotator, row.annotator)) for row in rows]
         left_out = [f"{what} left out: {number}" for what, number in self._left_out.items()]
-        left_out += self._told_not_given()
+        left_out += told_not_given(self._not_given)
         if not rows:
             told = [*self.notes, *left_out]
             why = f" ({'; '.join(told)})" if told else ""
@@ -272,12 +264,14 @@ class Gathering:
             numbers=self._numbers,
         )
 
-    def _told_not_given(self) -> list[str]:
-        if not self._not_given.counts:
-            return []
-        told = f"{self._not_given.counts.total():,} answers have no label and were left out: "
-        kept = '; where that is a class, keep it by --missing ""' if self._not_given.has_words() else ""
-        return [told + ", ".join(self._not_given.words()[:5]) + kept]
+
+def told_not_given(left_out: LeftOut) -> list[str]:
+    """Returns a sentence on the answers without a label; none where there are none."""
+    if not left_out.counts:
+        return []
+    told = f"{left_out.counts.total():,} answers have no label and were left out: "
+    kept = '; where that is a class, keep it by --missing ""' if left_out.has_words() else ""
+    return [told + ", ".join(left_out.words()[:5]) + kept]
 
 
 def one_question(path: Path, found: Sequence[str], asked: str | None, others: str = "") -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import yaml
 
 from crowdsweep.data.bounds import MOST_CLASSES
@@ -16,9 +17,11 @@ from crowdsweep.data.on_disk.folder_checks import spelled_otherwise
 from crowdsweep.data.on_disk.folder_files import JOIN
 from crowdsweep.data.on_disk.new_folder import written_whole
 from crowdsweep.data.on_disk.shown import SHOWN_FILE, write_shown
+from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.errors import DataError
 from crowdsweep.files import csv_files
-from crowdsweep.importing.rows import ImportedRows, Row
+from crowdsweep.importing.coded_rows import CodedRows
+from crowdsweep.importing.rows import ImportedRows
 
 
 def write_rows(
@@ -62,9 +65,9 @@ def write_rows(
     _check_gold(imported)
     token = _tokens(classes) if imported.multilabel else {label: label for label in classes}
     with written_whole(folder) as place:
-        csv_files.write_rows(place / "annotations.csv", *_annotations(imported.rows, token))
+        csv_files.write_columns(place / "annotations.csv", _annotations(imported.coded, token))
         columns = _items(imported, token)
-        csv_files.write_rows(place / "items.csv", list(columns), zip(*columns.values(), strict=True))
+        csv_files.write_columns(place / "items.csv", {name: Names.of(texts).array for name, texts in columns.items()})
         if imported.shown:
             write_shown(place / SHOWN_FILE, imported.items, imported.shown)
         if imported.attributes:
@@ -123,20 +126,19 @@ def _write_features(path: Path, imported: ImportedRows) -> None:
 
 def _classes(imported: ImportedRows) -> list[str]:
     """Returns the classes that occur or are declared, in the order that their names give."""
-    used = {*imported.classes, *(label for row in imported.rows for label in row.labels)}
+    used = {*imported.classes, *(label for labels in imported.coded.labels for label in labels)}
     used |= {label for given in imported.gold.values() for label in given}
     return in_order(used)
 
 
 def _check_gold(imported: ImportedRows) -> None:
     """Refuses gold that no label can agree with: of other items, or of the same classes in another spelling."""
-    answered = {row.item for row in imported.rows}
-    if imported.gold and answered.isdisjoint(imported.gold):
+    if imported.gold and imported.gold.keys().isdisjoint(imported.coded.item.texts):
         raise DataError(
             f"{imported.source}: expected gold of items that have answers, got gold of {next(iter(imported.gold))!r}, "
             f"… and answers to {imported.rows[0].item!r}, …; correct the ids, or join spellings by --normalise"
         )
-    used = {label for row in imported.rows for label in row.labels}
+    used = {label for labels in imported.coded.labels for label in labels}
     clashes = spelled_otherwise(used, (label for given in imported.gold.values() for label in given))
     if clashes:
         raise DataError(
@@ -163,9 +165,10 @@ def _joined(labels: Iterable[str], token: dict[str, str]) -> str:
     return JOIN.join(token[label] for label in labels)
 
 
-def _annotations(rows: Sequence[Row], token: dict[str, str]) -> tuple[list[str], Iterable[Sequence[str]]]:
-    lines = ((row.item, row.annotator, _joined(row.labels, token)) for row in rows)
-    if not any(row.weight for row in rows):
-        return ["item", "annotator", "label"], lines
-    weighted = ((*line, row.weight) for line, row in zip(lines, rows, strict=True))
-    return ["item", "annotator", "label", "weight"], weighted
+def _annotations(rows: CodedRows, token: dict[str, str]) -> Mapping[str, Any]:
+    """Returns the columns of annotations.csv, of coded texts."""
+    texts = Names.of([_joined(labels, token) for labels in rows.labels])
+    codes: Any = pa.array(rows.label)
+    label = pa.DictionaryArray.from_arrays(codes, texts.array)
+    weight = {} if rows.weight is None else {"weight": rows.weight.array}
+    return {"item": rows.item.array, "annotator": rows.annotator.array, "label": label, **weight}

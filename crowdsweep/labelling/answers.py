@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdsweep.data.choices import choices_of
+from crowdsweep.labelling.columns import coded_texts
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.tables import JOIN, escaped
@@ -17,7 +18,8 @@ DOUBTED = 0.2
 
 def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
     """Returns a row per answer, the least probable first: `item`, `annotator` (empty where nobody knows who), `label`,
-    `probability` of being right by what labels.csv is made of, and `second_look`, yes or no. `name` as there.
+    `probability` of being right by what labels.csv is made of, and `second_look`, yes or no. `name` as there. Texts
+    are codes (`columns.with_texts`).
 
     A multi-label answer is right where all of its classes are, which are independent; it deserves a second look where
     one class is doubtful. Of an unsure answer it counts what it gives to each class.
@@ -39,17 +41,16 @@ def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
         certainty = np.ones(len(rows)) if rows.probability is None else rows.probability.astype(np.float64)
         probability = said_by(certainty, probs[item, rows.label], dataset.n_classes)
         doubted = probability < DOUBTED
-        labels, names = (
-            np.array(every, dtype=object)[rows.label].tolist() for every in (dataset.class_labels, dataset.class_names)
-        )
-    known = not rows.anonymous
+        labels, names = (coded_texts(every, rows.label) for every in (dataset.class_labels, dataset.class_names))
+    who = (dataset.annotator_names, annotator) if not rows.anonymous else ([""], np.zeros(len(annotator), np.int32))
     columns: dict[str, Any] = {
-        "item": [dataset.item_names[int(labelled.code[one])] for one in item],
-        "annotator": [dataset.annotator_names[int(one)] if known else "" for one in annotator],
+        "item": coded_texts(dataset.item_names, labelled.code[item]),
+        "annotator": coded_texts(*who),
         "label": labels,
         "probability": probability,
-        "second_look": np.where(doubted, "yes", "no").tolist(),
+        "second_look": coded_texts(["no", "yes"], doubted),
     }
     if dataset.class_names != dataset.class_labels:
         columns["name"] = names
-    return pa.Table.from_pydict(columns).take(np.argsort(probability, kind="stable"))
+    order: Any = pa.array(np.argsort(probability, kind="stable"))
+    return pa.Table.from_pydict(columns).take(order)

@@ -21,8 +21,9 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.labelling.fitted import Fitted, fit_everything
+from crowdsweep.labelling.many_classes import pieces
 from crowdsweep.labelling.questions import questions_of
-from crowdsweep.labelling.temperature import TEMPERATURES, Unseen, curve, mean_temperature, prior, tempered
+from crowdsweep.labelling.temperature import TEMPERATURES, Unseen, curve, every, mean_temperature, prior, tempered
 from crowdsweep.metrics.items import as_binary
 from crowdsweep.models import registered
 from crowdsweep.seeds import SeedStream
@@ -33,7 +34,7 @@ ENOUGH_GOLD = 30  # items with gold and answers by which probabilities are calib
 _SMOOTHING = 0.5
 _FOR_SMOOTHING = 2.0  # by how much (in logarithms) it must lie behind to be left out
 _LUCKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
-_MOST_ROWS = 50_000
+_MOST_ROWS, _MOST_NUMBERS = 50_000, 20_000_000
 
 Source = Literal["gold", "held-out answers", "nothing"]
 
@@ -70,8 +71,11 @@ class Calibration:
         return self._rows(probs, n_answers)
 
     def _rows(self, probs: ItemProbs, n_answers: np.ndarray) -> ItemProbs:
-        found = tempered(probs, n_answers, self.temperature, self.smoothing)
-        return (1.0 - self.luck) * found + self.luck / probs.shape[1]
+        found = np.empty(probs.shape)
+        for part in pieces(probs):
+            rows = tempered(probs[part], n_answers[part], self.temperature, self.smoothing)
+            found[part] = (1.0 - self.luck) * rows + self.luck / probs.shape[1]
+        return found
 
     def words(self) -> str:
         """Returns it in one line."""
@@ -159,11 +163,11 @@ def _fitting_gold(
 def _chosen(unseen: Unseen | None, by: Source, *, smooth: bool) -> Calibration:
     if unseen is None or not len(unseen.answer):
         return Calibration(smoothing=_SMOOTHING if smooth else 0.0)
-    rows = unseen.thinned(_MOST_ROWS)
+    rows = unseen.thinned(_most_rows(unseen.probs.shape[1]))
     found = {smoothing: curve(rows, smoothing) for smoothing in ((_SMOOTHING, 0.0) if smooth else (0.0,))}
     best = max(found, key=lambda one: (found[one] + prior(1.0, 1.0)).max() + (_FOR_SMOOTHING if one else 0.0))
     return Calibration(
-        temperature=mean_temperature(found[best]), smoothing=best, by=by, rows=len(np.asarray(unseen.answer))
+        temperature=mean_temperature(found[best]), smoothing=best, by=by, rows=unseen.total or len(unseen.answer)
     )
 
 
@@ -228,10 +232,17 @@ def _of_items(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | None
 
 def _unseen(rows: Annotations, probs: ItemProbs, n_answers: np.ndarray, *, multilabel: bool) -> Unseen:
     questions = questions_of(rows, probs, multilabel=multilabel)
+    some = every(len(questions.question), _most_rows(questions.n_answers))  # before each has a row of probabilities
+    question = questions.question[some]
     return Unseen(
-        probs=questions.posterior[questions.question],
-        n_answers=n_answers[questions.question // questions.kinds],
-        answer=questions.answer,
-        certainty=questions.certainty,
-        weight=questions.weight,
+        probs=questions.posterior[question],
+        n_answers=n_answers[question // questions.kinds],
+        answer=questions.answer[some],
+        certainty=questions.certainty[some],
+        weight=questions.weight[some],
+        total=len(questions.question),
     )
+
+
+def _most_rows(n_answers: int) -> int:
+    return min(_MOST_ROWS, max(_MOST_NUMBERS // n_answers, 1_000))

@@ -1,6 +1,31 @@
-"""Columns of tables that are called as classes are."""
+"""Columns of the tables that `label` writes: texts by their codes, and what those of classes are called."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdsweep.data.on_disk.tables import Names
+
+
+def texts_at(names: Sequence[str], codes: np.ndarray) -> Any:
+    """Returns the names with these codes, as a column of texts."""
+    return Names.of(names).take(codes).array
+
+
+def coded_texts(names: Sequence[str], codes: np.ndarray) -> Any:
+    """Returns the same as a column of codes, four bytes a row; `with_texts` makes texts of it."""
+    indices: Any = pa.array(codes.astype(np.int32, copy=False))
+    return pa.DictionaryArray.from_arrays(indices, Names.of(names).array)
+
+
+def with_texts(table: pa.Table) -> pa.Table:
+    """Returns a table with texts in place of codes."""
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(place, name, column.cast(pa.string()))
+    return table
 
 
 def class_columns(labels: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from crowdsweep.labelling.temperature import Unseen, curve, mean_temperature, sa
 
 _STEPS, _CROWD_STEPS = 15, 50  # of EM
 _MOST_ROWS = 100_000  # answers that the crowd's matrix is learned from, evenly spaced
+_MOST_NUMBERS = 40_000_000  # of their tables
 _TEMPERATURE_ROWS = 40_000
 _WIDTH = 0.7  # of the temperature's prior, in logarithms
 _ROWS = ("answer", "certainty", "weight", "others")
@@ -97,6 +98,7 @@ def _sample(chunks: Callable[[], Iterable[Answers]]) -> Answers:
         fresh = {name: getattr(part, name)[rows] for name in _ROWS}
         kept = {name: np.concatenate([kept[name], fresh[name]]) if kept else fresh[name] for name in _ROWS}
         seen += len(part.answer)
-        while len(kept["answer"]) > _MOST_ROWS:
+        most = min(_MOST_ROWS, max(_MOST_NUMBERS // part.others.shape[1], 1))
+        while len(kept["answer"]) > most:
             every, kept = 2 * every, {name: column[::2] for name, column in kept.items()}
     return Answers(code=np.zeros(1, np.int64), place=np.zeros(len(kept["answer"]), np.int64), **kept)

@@ -15,14 +15,15 @@ from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs
 from crowdsweep.data import splits
 from crowdsweep.data.dataset import LEAVES_OUT, CrowdDataset, Items, Scalar, TrainingData, TrialData
 from crowdsweep.errors import BadInput, FitFailed
+from crowdsweep.labelling.many_classes import MANY_CLASSES
 from crowdsweep.models import registered
-from crowdsweep.models._votes import agreement, exchanged_classes
+from crowdsweep.models._votes import agreement, exchanged_classes, surely_in_order
 from crowdsweep.models.contract import FitContext, FitResult, Predictor, fit_unchecked
 from crowdsweep.models.progress import still_improves
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.model_calls import ModelFault, guarded
-from crowdsweep.trial.runner import check_needs, check_size
+from crowdsweep.trial.runner import check_needs
 
 DEFAULT_SEEDS = 5
 """Fits that are averaged, where nobody says how many."""
@@ -68,7 +69,8 @@ class Fitted:
     @property
     def item_probs(self) -> ItemProbs:
         """The mean over the fits of what they say of each item that has annotations."""
-        return np.mean([fit.item_probs for fit in self.fits], axis=0)
+        each = [fit.item_probs for fit in self.fits]
+        return each[0] if len(each) == 1 else np.mean(each, axis=0)
 
     def agreement_of_fits(self, probs: ItemProbs) -> Float64[np.ndarray, " items"]:
         """Returns `share_alike` of what the fits say of the items that have annotations."""
@@ -172,7 +174,6 @@ def fit_everything(
     trial, built = splits.prepare(dataset, whole, seed=0), registered.build_model(model, full)
     needs = info.needs_of(built, trial.training.items)
     check_needs(info, needs, trial, dataset.name)
-    check_size(trial, dataset.name)
     seeds = range(first_seed, first_seed + (1 if info.deterministic else n_seeds))
     contexts = [
         FitContext(seeds=SeedStream(seed).child("fit"), gold=trial.gold if "gold" in needs else None) for seed in seeds
@@ -198,6 +199,8 @@ def _aligned(result: FitResult, trial: TrialData) -> AlignedFit:
     annotations = trial.training.annotations
     answered = annotations.labels_per_item > 0
     if trial.training.scale == "multilabel" or not answered.any():
+        return AlignedFit(result=result, order=None)
+    if result.item_probs.shape[1] > MANY_CLASSES and surely_in_order(annotations, result.item_probs):
         return AlignedFit(result=result, order=None)
     votes = annotations.label_distribution()[answered]
     order = exchanged_classes(agreement(votes, result.item_probs[answered]), len(votes))

@@ -12,7 +12,7 @@ import yaml
 from crowdsweep.data import catalogue
 from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.errors import BadInput, NotWritten, error_words
-from crowdsweep.files.csv_files import to_csv
+from crowdsweep.files.csv_files import write_safe_table
 from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.chosen import Chosen
@@ -138,7 +138,7 @@ def _write_all(
         tables["clusters"] = clusters.answers
     for name, table in tables.items():
         if table is not None:
-            (folder / f"{name}.csv").write_text(to_csv(table), encoding="utf-8", errors="backslashreplace")
+            write_safe_table(folder / f"{name}.csv", table)
     parquet = {
         "labels": labels,
         "probabilities": probabilities_table(labelled, fitted.dataset),

@@ -65,20 +65,23 @@ def labelled_items(fitted: Fitted) -> Labelled:
         raw, said = np.concatenate([raw, nothing]), np.concatenate([said, nothing])
         agree, by = np.concatenate([agree, nothing[:, 0]]), by + ["gold"] * len(rest)
     code = np.concatenate([code, rest])
-    order = np.argsort(code, kind="stable")
-    code, said = code[order], said[order]
+    if (np.diff(code) < 0).any():  # else tables, which are large, stay as they are
+        order = np.argsort(code, kind="stable")
+        code, said, raw, agree = code[order], said[order], raw[order], agree[order]
+        by = [by[i] for i in order.tolist()]
     gold = dataset.gold.of_items(code, dataset.items.n_items)
     known = gold.known_classes(len(code), dataset.n_classes)
-    probs = np.where(known, 0.0, said)
-    probs[gold.positive().item, gold.positive().label] = 1.0
+    probs = np.where(known, 0.0, said) if len(gold) else said
+    if len(gold):
+        probs[gold.positive().item, gold.positive().label] = 1.0
     everything = cast("np.ndarray", known.all(axis=1))
     return Labelled(
         code=code,
         probs=probs,
         model=said,
-        raw=raw[order],
-        by=["gold" if everything[place] else by[i] for place, i in enumerate(order.tolist())],
-        fits_agree=agree[order],
+        raw=raw,
+        by=["gold" if gold_alone else own for gold_alone, own in zip(everything.tolist(), by, strict=True)],
+        fits_agree=agree,
         known=known,
         calibrations=calibrations,
     )

@@ -12,9 +12,11 @@ the others' answers are counted.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int64
+from scipy import sparse as sp
 from scipy import special
 
 from crowdsweep.arrays import ClassConfusions, Confusions, normalised_rows
@@ -64,6 +66,14 @@ class Answers:
         given = np.eye(self.others.shape[1])[self.answer]
         return said_by(self.certainty[:, None], given, self.others.shape[1])
 
+    @cached_property
+    def _cells(self) -> sp.csr_array:
+        """Which rows are answers of one annotator and one kind: sparse [annotators * answers, rows] of ones."""
+        size, n_rows = self.others.shape[1], len(self.answer)
+        cell = self.place * size + self.answer
+        ones = (np.ones(n_rows), (cell, np.arange(n_rows)))
+        return sp.csr_array(ones, shape=(len(self.code) * size, n_rows))
+
     def counts(self, believed: Float64[np.ndarray, "rows answers"] | None = None) -> Confusions:
         """Returns expected numbers of answers, by true class and answer given.
 
@@ -72,6 +82,10 @@ class Answers:
         """
         first = np.flatnonzero(np.diff(self.place, prepend=-1))
         weighted = self.weight[:, None] * (self.others if believed is None else believed)
+        if (self.certainty == 1.0).all():
+            size = weighted.shape[1]
+            by_answer = (self._cells @ weighted).reshape(len(first), size, size)
+            return np.ascontiguousarray(by_answer.transpose(0, 2, 1))
         given = [np.add.reduceat(weighted * share[:, None], first, axis=0) for share in self.shares.T]
         return np.stack(given, axis=2)
 
@@ -140,22 +154,27 @@ def _total(questions: Questions, matrices: Matrices | None) -> Float64[np.ndarra
     total = np.zeros(questions.posterior.shape)
     if matrices is not None:
         total += np.tile(np.log(np.maximum(questions.shares, _LEAST_SAID)), (len(total) // questions.kinds, 1))
+    summed = np.zeros(total.shape[::-1])
     for rows in _chunks(questions):
-        said = _said(questions, rows, matrices)
-        for answer in range(questions.n_answers):
-            total[:, answer] += np.bincount(questions.question[rows.own], said[:, answer], len(total))
+        question, said = questions.question[rows.own], _said(questions, rows, matrices)
+        for answer, one in enumerate(said.T):  # one row after another: chunks change no sum
+            np.add.at(summed[answer], question, np.ascontiguousarray(one))
+    total += summed.T
     return total
 
 
 def _chunks(questions: Questions) -> Iterator[_Rows]:
-    order = np.argsort(questions.annotator, kind="stable")
-    code, first = np.unique(questions.annotator[order], return_index=True)
-    ends = np.append(first[1:], len(order))
-    step = max(CHUNK_ENTRIES // (questions.kinds * questions.n_answers**2), 1)
-    for start in range(0, len(code), step):
-        stop = min(start + step, len(code))
+    order, code, ends = questions.by_annotator
+    first = np.append(0, ends[:-1])
+    most = max(CHUNK_ENTRIES // (questions.kinds * questions.n_answers**2), 1)  # matrices, and rows of numbers
+    most_rows = CHUNK_ENTRIES // questions.n_answers
+    start = 0
+    while start < len(code):
+        fitting = int(np.searchsorted(ends, first[start] + most_rows, side="right"))
+        stop = max(min(fitting, start + most), start + 1)
         place = np.repeat(np.arange(stop - start), (ends - first)[start:stop])
         yield _Rows(code=code[start:stop], place=place, own=order[first[start] : ends[stop - 1]])
+        start = stop
 
 
 def _said(questions: Questions, rows: _Rows, matrices: Matrices | None) -> Float64[np.ndarray, "rows answers"]:

@@ -5,6 +5,7 @@ a question of its own with the answers 0 (not chosen) and 1 (chosen), and who an
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -13,6 +14,8 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of
 from crowdsweep.metrics.items import as_binary
+
+Order = Int64[np.ndarray, " _"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,6 +40,14 @@ class Questions:
     posterior: ItemProbs
     kinds: int = 1
 
+    @cached_property
+    def by_annotator(self) -> tuple[Order, Order, Order]:
+        """The rows by annotator, in their order; the annotators who have some, ascending; where each one's end."""
+        order = np.argsort(self.annotator, kind="stable")
+        sorted_codes = self.annotator[order]
+        first = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
+        return order, sorted_codes[first], np.append(first[1:], len(order))
+
     @property
     def n_answers(self) -> int:
         return self.posterior.shape[1]
@@ -57,7 +68,8 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
     """
     if not multilabel:
         carried = (annotations.weight, annotations.probability)
-        weight, certainty = (np.ones(len(annotations)) if one is None else one.astype(np.float64) for one in carried)
+        ones = np.broadcast_to(1.0, len(annotations))  # which take no memory
+        weight, certainty = (ones if one is None else one.astype(np.float64) for one in carried)
         return Questions(
             question=annotations.item.astype(np.int64),
             annotator=annotations.annotator.astype(np.int64),

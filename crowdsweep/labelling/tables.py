@@ -13,10 +13,11 @@ from crowdsweep.data.dataset import SPLITS, CrowdDataset
 from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_of_annotators, gold_of_questions
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
 from crowdsweep.labelling.coins import ends_by_accuracy
-from crowdsweep.labelling.columns import class_columns
+from crowdsweep.labelling.columns import class_columns, texts_at
 from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled
+from crowdsweep.labelling.many_classes import MANY_CLASSES, NOTE, gains_of_one_coin, likeliest, one_coins, pieces
 from crowdsweep.labelling.next_items import gains, whom_to_ask
 from crowdsweep.labelling.others import Matrices, answers_alone, answers_and_others
 from crowdsweep.labelling.pairs import alike_beyond, errors_together
@@ -27,6 +28,7 @@ from crowdsweep.record.flags import flag_words
 from crowdsweep.trial.flags import flags_of
 
 JOIN = "|"  # between the classes of one multi-label label
+_ACCURACY = 0.75  # of whom nothing is known
 _ALIKE = 0.05  # mean total variation between labels and what matrices make of the answers
 _MOST_ASKED = 100_000  # items that are given annotators to ask: the others gain less anyway
 
@@ -40,21 +42,20 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     these, classes being independent, and the answers that agree are those of single classes.
     """
     multilabel, probs = dataset.scale == "multilabel", labelled.probs
-    entropy = _plogp(probs) + _plogp(1.0 - probs) if multilabel else _plogp(probs)
     answers = questions_of(dataset.annotations.of_items(labelled.code), probs, multilabel=multilabel)
-    says = answers.posterior[answers.question].argmax(axis=1) == answers.answer
+    says = answers.posterior.argmax(axis=1)[answers.question] == answers.answer
     item = answers.question // dataset.n_classes if multilabel else answers.question
     given = np.bincount(item, minlength=len(probs))
     agreeing = np.bincount(item, weights=says.astype(np.float64), minlength=len(probs))
     with np.errstate(invalid="ignore"):
         agreement = pa.array(agreeing / given, mask=given == 0)
     columns: dict[str, Any] = {
-        "item": [dataset.item_names[int(code)] for code in labelled.code],
+        "item": texts_at(dataset.item_names, labelled.code),
         **decided(probs, dataset.class_labels, multilabel=multilabel),
-        "entropy": entropy.sum(axis=1),
+        "entropy": _entropy(probs, multilabel=multilabel),
         "answers": given // (dataset.n_classes if multilabel else 1),
         "agreement": agreement,
-        "split": [SPLITS[code] if code else "" for code in dataset.split[labelled.code]],
+        "split": texts_at(["", *SPLITS[1:]], dataset.split[labelled.code]),
         "labelled_by": list(labelled.by),
         "fits_agree": pa.array(labelled.fits_agree, mask=np.isnan(labelled.fits_agree)),
     }
@@ -77,14 +78,13 @@ def _gold_labels(labelled: Labelled, dataset: CrowdDataset) -> list[str]:
 def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
     """Returns the columns `label` and `probability`, as `labels_table` has them; several classes are joined by `|`,
     and one that stands in a label, or a backslash, has a backslash before it."""
-    names = np.array(labels, dtype=object)
     if multilabel:
         apart = np.array([escaped(label) for label in labels], dtype=object)
         chosen = probs > 0.5
         probability = np.where(chosen, probs, 1.0 - probs).prod(axis=1)
         return {"label": [JOIN.join(apart[row]) for row in chosen], "probability": probability}
     best = probs.argmax(axis=1)
-    return {"label": names[best].tolist(), "probability": probs[np.arange(len(probs)), best]}
+    return {"label": texts_at(labels, best), "probability": probs[np.arange(len(probs)), best]}
 
 
 def escaped(label: str) -> str:
@@ -93,7 +93,8 @@ def escaped(label: str) -> str:
 
 
 def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool = False) -> pa.Table:
-    """Returns the item and a column for each class.
+    """Returns the item and a column for each class; of more than `MANY_CLASSES` a row for each of an item's likeliest
+    classes, `item`, `label` and `probability`.
 
     Args:
         labelled: what is said of items.
@@ -101,8 +102,12 @@ def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool 
         raw: what the model says, before it is calibrated and gold is heard; empty where it says nothing.
     """
     labels = dataset.class_labels
-    columns: dict[str, Any] = {"item": [dataset.item_names[int(code)] for code in labelled.code]}
     values = labelled.raw if raw else labelled.probs
+    if len(labels) > MANY_CLASSES:
+        row, label = likeliest(values)
+        names = {"item": texts_at(dataset.item_names, labelled.code[row]), "label": texts_at(labels, label)}
+        return pa.Table.from_pydict({**names, "probability": values[row, label]})
+    columns: dict[str, Any] = {"item": texts_at(dataset.item_names, labelled.code)}
     for place, name in enumerate(class_columns(labels, ["item"])):
         columns[name] = pa.array(values[:, place], mask=np.isnan(values[:, place]))
     return pa.Table.from_pydict(columns)
@@ -139,6 +144,8 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
     """
     annotations, dataset = fitted.training.annotations, fitted.dataset
     multilabel = dataset.scale == "multilabel"
+    if not multilabel and dataset.n_classes > MANY_CLASSES:
+        return _of_many_classes(fitted, labelled)
     questions = questions_of(annotations, fitted.item_probs, multilabel=multilabel)
     believed = questions
     if labelled is not None:
@@ -177,6 +184,34 @@ def _flagged(fitted: Fitted) -> str:
     if not flags:
         return ""
     return f"do not use these labels: {fitted.model} {flag_words(flags)}; take another --model, or add answers"
+
+
+def _of_many_classes(fitted: Fitted, labelled: Labelled | None) -> CrowdTables:
+    """Returns what can be said without matrices of classes × classes: `labelling.many_classes`."""
+    annotations, dataset = fitted.training.annotations, fitted.dataset
+    probs = fitted.item_probs if labelled is None else labelled.of_items(fitted.code)
+    if annotations.anonymous:  # an annotator of whom nothing is known
+        told = gains_of_one_coin(probs, _ACCURACY)
+        return CrowdTables(
+            annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()), notes=[NOTE]
+        )
+    found = one_coins(annotations)
+    told = gains_of_one_coin(probs, float(np.average(found.accuracy, weights=found.answers)))
+    against = gold_of_annotators(fitted, questions_of(annotations, fitted.item_probs, multilabel=False), found.code)
+    annotators = {
+        "annotator": texts_at(dataset.annotator_names, found.code),
+        "answers": found.answers,
+        "accuracy": found.accuracy,
+        "accuracy_low": found.low,
+        "accuracy_high": found.high,
+        **({} if against is None else against.columns()),
+    }
+    return CrowdTables(
+        annotators=pa.Table.from_pydict(annotators),
+        confusion=None,
+        next_items=_next_table(fitted, told, None, ()),
+        notes=[NOTE],
+    )
 
 
 def _erring_alike(fitted: Fitted, questions: Questions, matrices: Matrices) -> str:
@@ -229,9 +264,9 @@ def _confusion_table(facts: AnnotatorFacts, dataset: CrowdDataset, answers: Sequ
     annotator, true, given = facts.cell.T
     return pa.Table.from_pydict(
         {
-            "annotator": [dataset.annotator_names[int(code)] for code in annotator],
-            "true": [answers[code] for code in true],
-            "given": [answers[code] for code in given],
+            "annotator": texts_at(dataset.annotator_names, annotator),
+            "true": texts_at(answers, true),
+            "given": texts_at(answers, given),
             "expected": facts.expected,
         }
     )
@@ -249,7 +284,7 @@ def _next_table(
     order = np.argsort(-gain, kind="stable")
     answers = fitted.training.annotations.labels_per_item
     columns: dict[str, Any] = {
-        "item": [dataset.item_names[int(fitted.code[i])] for i in order],
+        "item": texts_at(dataset.item_names, fitted.code[order]),
         "gain_bits": gain[order],
         "answers": answers[order],
     }
@@ -258,6 +293,14 @@ def _next_table(
         names = [JOIN.join(escaped(dataset.annotator_names[one]) for one in ones) for ones in asked]
         columns["ask"] = names + [""] * (n_items - len(names))
     return pa.Table.from_pydict(columns)
+
+
+def _entropy(probs: ItemProbs, *, multilabel: bool) -> Float64[np.ndarray, " items"]:
+    found = np.empty(len(probs))
+    for part in pieces(probs):
+        own = probs[part]
+        found[part] = (_plogp(own) + _plogp(1.0 - own) if multilabel else _plogp(own)).sum(axis=1)
+    return found
 
 
 def _plogp(probs: ItemProbs) -> ItemProbs:

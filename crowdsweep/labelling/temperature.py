@@ -36,6 +36,7 @@ class Unseen:
         answer: int64 [rows].
         certainty: float64 [rows], what the annotator gives to the answer, the rest going to the others.
         weight: float64 [rows].
+        total: how many answers these were taken of, where they are not all.
     """
 
     probs: ItemProbs
@@ -43,17 +44,24 @@ class Unseen:
     answer: Int64[np.ndarray, " rows"]
     certainty: Float64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
+    total: int | None = None
 
     def thinned(self, most: int) -> "Unseen":
         """Returns at most so many rows, evenly spaced."""
-        every = slice(None, None, -(-len(self.answer) // most) or 1)
+        some = every(len(self.answer), most)
         return Unseen(
-            probs=self.probs[every],
-            n_answers=self.n_answers[every],
-            answer=self.answer[every],
-            certainty=self.certainty[every],
-            weight=self.weight[every],
+            probs=self.probs[some],
+            n_answers=self.n_answers[some],
+            answer=self.answer[some],
+            certainty=self.certainty[some],
+            weight=self.weight[some],
+            total=self.total,
         )
+
+
+def every(n_rows: int, most: int) -> slice:
+    """Returns what takes at most so many of some rows, evenly spaced."""
+    return slice(None, None, -(-n_rows // most) or 1)
 
 
 def tempered(
@@ -97,6 +105,8 @@ def prior(about: float, width: float) -> Curve:
 def said_by(certainty: np.ndarray, one: np.ndarray, n_answers: int) -> np.ndarray:
     """Returns what an answer of this certainty makes of a number that is known of its class and sums to one over all:
     the rest of the certainty goes evenly to the other classes."""
+    if np.all(certainty == 1.0):
+        return one
     return certainty * one + (1.0 - certainty) * (1.0 - one) / max(n_answers - 1, 1)
 
 

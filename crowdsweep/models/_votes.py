@@ -8,8 +8,10 @@ from typing import cast
 
 import numpy as np
 from jaxtyping import Float64, Int64
+from scipy import sparse as sp
 
 from crowdsweep.arrays import ItemProbs
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._em import winners
 
 Agreement = Float64[np.ndarray, "classes classes"]
@@ -42,6 +44,24 @@ def exchanged_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " 
 
     _, order = linear_sum_assignment(-agreeing)
     gain = agreeing[np.arange(len(order)), order].sum() - np.trace(agreeing)
-    if gain <= max(_LEAST_SHARE, _LEAST_VOTES / max(n_items, 1)):
-        return None
-    return cast(np.ndarray, order).astype(np.int64)
+    return None if gain <= _chance(n_items) else cast(np.ndarray, order).astype(np.int64)
+
+
+def surely_in_order(annotations: Annotations, item_probs: ItemProbs) -> bool:
+    """Tells that `exchanged_classes` finds no other order, without a table of classes × classes: so it is where even
+    the best class for each, taken by as many as like, agrees hardly better. O(items × classes)."""
+    answered = annotations.labels_per_item > 0
+    votes, said = annotations.counts[answered], sp.csr_array(winners(item_probs[answered]))
+    weight = 1.0 / np.asarray(votes.sum(axis=1)).ravel()
+    values = votes.data * np.repeat(weight, np.diff(votes.indptr))
+    shares = sp.csr_array((values, votes.indices, votes.indptr), shape=votes.shape)
+    agreeing = sp.coo_array(shares.T @ said)
+    row, column = agreeing.coords
+    most = np.zeros(annotations.n_classes)
+    np.maximum.at(most, row, agreeing.data)
+    gain = (most.sum() - agreeing.data[row == column].sum()) / max(len(weight), 1)
+    return bool(gain <= _chance(len(weight)))
+
+
+def _chance(n_items: int) -> float:
+    return max(_LEAST_SHARE, _LEAST_VOTES / max(n_items, 1))

@@ -11,6 +11,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
+from pydantic_core import from_json
+
 from crowdsweep.errors import JournalDamaged, JournalError, shortened
 from crowdsweep.record.events import Event
 from crowdsweep.record.from_rows import record_of
@@ -43,9 +45,7 @@ def decode(text: bytes | str) -> Event:
         JournalError: the row is of a kind or version that this crowdsweep does not know.
     """
     try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8", "surrogatepass")
-        row = json.loads(text, object_hook=_non_finite if '"$float"' in text else None)
+        row = _loaded(text)
         name, version, data = row.get("kind"), row.get("v"), row.get("data")
     except (ValueError, RecursionError, AttributeError) as error:  # the last: a list, a number, a text
         raise JournalDamaged(f"a row that is no JSON object, though its checksum agrees: {error}") from error
@@ -65,6 +65,19 @@ def decode(text: bytes | str) -> Event:
         raise JournalDamaged(
             f"a row of kind {name!r} without the fields of version {version}: {shortened(str(error), 500)}"
         ) from error
+
+
+def _loaded(text: bytes | str) -> Any:
+    """Returns what JSON says. Pydantic's reader takes less than half the time of Python's, and one object for each text
+    that comes again and again; what it refuses, such as halves of characters, Python's has the last word on."""
+    if isinstance(text, bytes):
+        if b'"$float"' not in text:
+            try:
+                return from_json(text)
+            except ValueError:
+                pass
+        text = text.decode("utf-8", "surrogatepass")
+    return json.loads(text, object_hook=_non_finite if '"$float"' in text else None)
 
 
 _NEWER = ". A newer crowdsweep wrote it: upgrade, then try again"

@@ -70,7 +70,7 @@ class PointsTold:
 
 
 @with_config(WHOLE_RECORD)
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PointProposed:
     """A search asks for a point to be tried.
 

@@ -3,6 +3,7 @@
 A store is a folder on a disk that the driver can lock, or a place in an object store.
 """
 
+import gc
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
@@ -50,8 +51,7 @@ class Journal:
         self._known = Known()
         self.checkpoints = CheckpointFiles(self._rows, self._guard)
         try:
-            for event in _events(self._rows):
-                take(self._known, event)
+            _take_all(self._known, self._rows)
         except BaseException:
             self._rows.close()
             raise
@@ -137,8 +137,7 @@ def read_journal(store: str | Store, *, rows: Rows | None = None) -> JournalStat
         JournalDamaged: rows before the torn tail cannot be read.
     """
     known = Known()
-    for event in _events(open_rows(store, write=False) if rows is None else rows):
-        take(known, event)
+    _take_all(known, open_rows(store, write=False) if rows is None else rows)
     if not known.rows:
         raise JournalError(
             f"{store}: no journal here; expected a store that `crowdsweep run` made (crowdsweep-runs/NAME by default)"
@@ -156,6 +155,18 @@ def open_rows(store: str | Store, *, write: bool) -> Rows:
     """
     place = store_named(store)
     return LocalRows(place, write=write) if isinstance(place, Path) else ObjectRows(Objects(place), write=write)
+
+
+def _take_all(known: Known, rows: Rows) -> None:
+    """Takes what stands in rows. Meanwhile Python looks for no garbage: among records, which are many, is none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        for event in _events(rows):
+            take(known, event)
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _events(rows: Rows) -> Iterator[Event]:

@@ -79,7 +79,7 @@ class StoppedEarly:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrialResult:
     """The outcome of one trial; JSON-able but for `artifacts`, which somebody has to keep first.
 

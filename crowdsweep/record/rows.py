@@ -11,7 +11,6 @@ which is dropped. Whatever else is not a row was not written by a driver; it is 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import NamedTuple, Protocol, runtime_checkable
 from zlib import crc32
@@ -31,8 +30,7 @@ _PIECE = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(NamedTuple):
     """A row that was read: its JSON text without checksum and place, and where it stands, for messages."""
 
     text: bytes

@@ -11,7 +11,7 @@ from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import Phase, TrialSpec
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Role:
     """What a trial was asked for. A trial is run once, whoever asks for it: it may have several roles.
 

@@ -43,7 +43,7 @@ from crowdsweep.sweep.requirements import (
 from crowdsweep.sweep.warm_start import warm_started
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
 from crowdsweep.sweepfile.warm_start import source_of
-from crowdsweep.trial.runner import check_needs, check_size
+from crowdsweep.trial.runner import check_needs
 
 SEARCH_SEED = 1_000_000
 MOST_TRIALS = 10_000_000  # all of them are laid out in memory
@@ -294,7 +294,6 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     needs = _needs(info, entry, trial.training.items)
     try:
         check_needs(info, needs, trial, str(dataset))
-        check_size(trial, str(dataset))
     except DataError as error:
         raise SweepFileError(f"{config.source or config.name}: {error}") from None
     fixed = dict(entry.params)

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from crowdsweep.arrays import Objective
-from crowdsweep.data import bounds, splits
+from crowdsweep.data import splits
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
@@ -210,28 +210,12 @@ def _prepare(
             if of_data not in made:
                 trial = splits.prepare(base, spec.dataset_params, spec.seed, spec.heldout_fraction)
                 check_needs(info, needs, trial, base.name)
-                check_size(trial, base.name)
                 made[of_data] = trial
         except DataError as error:
             refused.append(_failed(spec, failure_of(error), time.perf_counter() - started))
             continue
         fits[one] = _Fit([spec], made[of_data], time.perf_counter() - started)
     return list(fits.values()), refused
-
-
-def check_size(trial: TrialData, dataset: str) -> None:
-    """Checks that the tables of a fit can be held, before it begins.
-
-    Args:
-        trial: the data.
-        dataset: what messages call them.
-
-    Raises:
-        DataError: few labels have so many classes that they cannot (`bounds.check_fit`).
-    """
-    rows = trial.training.annotations
-    multilabel = trial.training.scale == "multilabel"
-    bounds.check_fit(rows.n_items, rows.n_classes, len(rows), dataset, multilabel=multilabel)
 
 
 def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, dataset: str) -> None:

@@ -22,6 +22,7 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
     "replicas": [],
     "engine_overhead": [],
     "reports": [],
+    "large_inputs": [],
     "million_annotators": [],
 }
 

@@ -40,7 +40,7 @@ def test_a_missing_label_is_left_out_and_told(tmp_path: Path) -> None:
     file = tmp_path / "answers.csv"
     file.write_text("task,worker,label\na,w1,cat\nb,w2,\n")
     imported = read_form("crowd-kit", file)
-    assert (rows_of(imported), imported.items) == ([("a", "w1", "cat")], ["a", "b"])
+    assert (rows_of(imported), list(imported.items)) == ([("a", "w1", "cat")], ["a", "b"])
     assert imported.notes == ["1 answers have no label and were left out: empty (1: line 3)"]
 
 

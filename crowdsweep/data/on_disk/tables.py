@@ -182,7 +182,12 @@ def distinct(parts: Sequence[Names]) -> Names:
 
 
 def batches(
-    path: Path, required: Sequence[str], optional: Sequence[str] = (), *, most: int = bounds.MOST_ROWS
+    path: Path,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    most: int = bounds.MOST_ROWS,
+    blanks: bool = False,
 ) -> Iterator[tuple[int, dict[str, Column]]]:
     """Yields (number of the first row, columns); optional columns only where the file has them.
 
@@ -192,6 +197,7 @@ def batches(
         path: the file.
         required, optional: names of columns.
         most: rows that a file of any size may have (`bounds.check_rows`).
+        blanks: whether rows of which these columns are empty come too.
 
     Raises:
         DataError: a required column is not there, a row has too few or too many fields, the file is not UTF-8, or it
@@ -211,7 +217,7 @@ def batches(
         for name in wanted:
             with reading(path, f"texts, numbers or booleans in the column {name}"):
                 columns[name] = _as_column(batch.column(name))
-        yield from _without_blanks(first, columns)
+        yield from [(first, columns)] if blanks else _without_blanks(first, columns)
         first += batch.num_rows
 
 

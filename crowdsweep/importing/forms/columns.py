@@ -8,6 +8,8 @@ p1,bob,dog,cat
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from crowdsweep.errors import DataError, shortened
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.features import FeaturesOfItems
@@ -15,6 +17,7 @@ from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.image_names import ImagesOfItems
 from crowdsweep.importing.measures import check_no_measures
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
+from crowdsweep.importing.whole_columns import is_positive, read_whole_columns
 
 
 def read_csv(path: Path, asked: Asked) -> ImportedRows:
@@ -37,6 +40,14 @@ def read_crowd_kit(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _read(path: Path, asked: Asked) -> ImportedRows:
+    imported = read_whole_columns(path, asked) or _read_row_by_row(path, asked)
+    rows = imported.coded
+    times = np.bincount(rows.label, minlength=len(rows.labels)).tolist()
+    check_no_measures(path, {label: n for (label,), n in zip(rows.labels, times, strict=True)})
+    return imported
+
+
+def _read_row_by_row(path: Path, asked: Asked) -> ImportedRows:
     gathered, gold = Gathering(path, asked.missing), GoldClasses(asked.missing)
     file = gold_file(asked.gold, header_of(path), path)
     inside = [asked.gold] if asked.gold is not None and file is None else []
@@ -51,7 +62,7 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
         images.add(item, record, where)
         weight = "" if asked.weight is None else record[asked.weight].strip()
         weight = "" if asked.missing(weight) else weight
-        if weight and not _is_positive(weight):
+        if weight and not is_positive(weight):
             raise DataError(f"{where}, column {asked.weight}: expected a positive finite number, got {weight!r}")
         gathered.answer(
             item,
@@ -68,12 +79,4 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
     gold.note(gathered)
     images.note(gathered)
     imported = gathered.imported(multilabel=False, gold=gold.found)
-    check_no_measures(path, (label for row in imported.rows for label in row.labels))
     return replace(imported, features=features.found, feature_names=features.columns, image=images.found)
-
-
-def _is_positive(text: str) -> bool:
-    try:
-        return 0 < float(text) < float("inf")
-    except ValueError:
-        return False

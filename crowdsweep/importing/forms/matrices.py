@@ -67,7 +67,7 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
         )
     annotators, body = _without_texts(path, annotators, body, gathered, missing, named=bool(header))
     labels = {cell for line in body for cell in line[indexed:]}
-    check_no_measures(path, (cell for line in body for cell in line[indexed:]))
+    check_no_measures(path, Counter(cell for line in body for cell in line[indexed:]))
     codes = all(missing(cell) or _CODE.fullmatch(cell) for cell in {*labels, *classes})
     taken = _worth_telling(labels, missing)
     seen: set[str] = set()

@@ -1,9 +1,25 @@
 """Labels for crowd-kit: what its `fit_predict` and `fit_predict_proba` give."""
 
+from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.errors import BadInput
 from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.exports.indexed import indexed
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
+from crowdsweep.labelling.many_classes import MANY_CLASSES
+
+
+def check_columns(dataset: CrowdDataset) -> None:
+    """Checks that a table with a column for each class can be written.
+
+    Raises:
+        BadInput: there are too many.
+    """
+    if dataset.n_classes > MANY_CLASSES:
+        raise BadInput(
+            f"--export crowd-kit: it wants a column for each of {dataset.n_classes:,} classes, more than "
+            f"{MANY_CLASSES:,}; labels.parquet and probabilities.parquet have the same"
+        )
 
 
 def crowd_kit(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:

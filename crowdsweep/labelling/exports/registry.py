@@ -7,7 +7,7 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.labelling.exports.argilla import argilla
 from crowdsweep.labelling.exports.arrays import arrays, check_numbered, peerannot
 from crowdsweep.labelling.exports.cleanlab import check_matrix, cleanlab
-from crowdsweep.labelling.exports.crowd_kit import crowd_kit
+from crowdsweep.labelling.exports.crowd_kit import check_columns, crowd_kit
 from crowdsweep.labelling.exports.doccano import check_texts, doccano
 from crowdsweep.labelling.exports.lewidi import lewidi
 from crowdsweep.labelling.exports.mturk import check_characters, mturk
@@ -38,7 +38,7 @@ class ExportForm:
 EXPORTS: Mapping[str, ExportForm] = {
     "argilla": ExportForm(write=argilla, several=True),
     "cleanlab": ExportForm(write=cleanlab, check=check_matrix),
-    "crowd-kit": ExportForm(write=crowd_kit),
+    "crowd-kit": ExportForm(write=crowd_kit, check=check_columns),
     "doccano": ExportForm(write=doccano, check=check_texts, several=True),
     "lewidi": ExportForm(write=lewidi, several=True),
     "matrix": ExportForm(write=arrays("matrix")),

@@ -16,7 +16,7 @@ from crowdsweep.models import registered
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.cost_estimate import cost_by_formula
 from crowdsweep.sweep.requirements import Offer, offer_of
-from crowdsweep.trial.runner import check_needs, check_size
+from crowdsweep.trial.runner import check_needs
 
 POINTS, SEARCH_SEEDS, REPORT_SEEDS = 8, 3, 5
 HELDOUT = 0.1
@@ -183,7 +183,6 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
     params = {**given, **({"training": "all"} if untold else {})}  # else nothing could be said of the others
     taken = prepare(dataset, params, 0, HELDOUT).heldout  # first, so that what else it makes is gone before the next
     trial = prepare(dataset, params, 0)
-    check_size(trial, dataset.name)
     labels = trial.training.annotations
     per_item = sorted(labels.labels_per_item[labels.labels_per_item > 0].tolist())
     return Facts(

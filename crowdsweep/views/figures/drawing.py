@@ -104,12 +104,20 @@ def _has_letters(text: str) -> bool:
     return all(ord(letter) in _letters() for letter in text if letter.isprintable())
 
 
-def _write_what_has_no_outlines(figure: Figure) -> None:
-    """Has the texts of a figure whose letters no font here has written as texts, which the reader's fonts may show."""
-    figure.draw_without_rendering()  # names of ticks are made when they are drawn
-    for text in figure.findobj(Text):
-        if not _has_letters(text.get_text()):
-            text.draw = partial(_draw_as_text, text.draw)
+def _svg_of(figure: Figure, metadata: Mapping[str, Any]) -> bytes:
+    """Returns a figure as SVG. Texts whose letters no font here has are written as texts, which the reader's fonts may
+    show: which these are is known when names of ticks are made, so that such a figure, of which are few, is drawn
+    again."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata=metadata)
+    lacking = [text for text in figure.findobj(Text) if not _has_letters(text.get_text())]
+    if not lacking:
+        return buffer.getvalue()
+    for text in lacking:
+        text.draw = partial(_draw_as_text, text.draw)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata=metadata)
+    return buffer.getvalue()
 
 
 def _draw_as_text(draw: Callable[[Any], None], renderer: Any) -> None:
@@ -239,7 +247,7 @@ def to_file(figure: Figure, form: str) -> bytes:
     look: dict[str, Any] = {"dpi": DOTS, "facecolor": "white"} if form == "png" else {}
     with style():
         if form == "svg":
-            _write_what_has_no_outlines(figure)
+            return _svg_of(figure, _NO_METADATA[form])
         figure.savefig(buffer, format=form, bbox_inches="tight", metadata=_NO_METADATA[form], **look)
     return buffer.getvalue()
 
@@ -251,14 +259,11 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
         name: makes the element's ids unique on its page; letters, digits and dashes.
         description: what a screen reader says.
     """
-    buffer = io.StringIO()
     telling = figure if isinstance(figure, TellingFigure) else None
     if telling is not None:
         telling.named()
     with style():
-        _write_what_has_no_outlines(figure)
-        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
-    svg = buffer.getvalue()
+        svg = _svg_of(figure, {"Date": None}).decode()
     svg = svg[svg.index("<svg") :]
     told = "" if telling is None else telling.told(svg)
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

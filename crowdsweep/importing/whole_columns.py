@@ -1,0 +1,150 @@
+"""A table with a row an answer, read column by column: ten million rows in seconds, not minutes.
+
+Only what needs no word is read so: rows of the header's length, names that are there and no longer than names are.
+Where anything is to be refused or told by its line, this module says nothing, and the table is read row by row
+(`delimited`), which knows the lines. What both read is the same, to the last answer.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdsweep.data import bounds
+from crowdsweep.data.missing import LeftOut, Missing
+from crowdsweep.data.on_disk import tables
+from crowdsweep.data.on_disk.doors import opened_text, separator_of
+from crowdsweep.data.on_disk.tables import Column
+from crowdsweep.errors import DataError
+from crowdsweep.importing.coded_rows import CodedRows
+from crowdsweep.importing.delimited import header_of, kind_of
+from crowdsweep.importing.rows import Asked, ImportedRows, told_not_given
+
+_BLOCK_BYTES = 1 << 24
+_QUOTE, _BYTE_ORDER_MARK, _GZIP = ord('"'), b"\xef\xbb\xbf", b"\x1f\x8b"
+
+
+def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
+    """Returns the answers of a table; None where it has to be read row by row.
+
+    Args:
+        path: a table, as CSV or Parquet.
+        asked: its columns; gold, texts, images and features are read row by row.
+    """
+    roles = {role: getattr(asked, role) for role in ("item", "annotator", "label", "weight")}
+    columns = {role: str(name) for role, name in roles.items() if name is not None}
+    beside = any(one is not None for one in (asked.gold, asked.text, asked.image)) or bool(asked.features)
+    if beside or len(set(columns.values())) < len(columns):
+        return None
+    try:
+        kind = kind_of(path)
+        plain = kind != "json" and tables.column_names(path) == header_of(path)
+        n_lines = _plain_lines(path) if plain and kind == "csv" else None
+        if not plain or (kind == "csv" and n_lines is None):
+            return None
+        parts: dict[str, list[Column]] = {role: [] for role in columns}
+        for _, batch in tables.batches(path, list(columns.values()), most=bounds.MOST_RECORDS, blanks=True):
+            for role, name in columns.items():
+                parts[role].append(batch[name])
+    except DataError:  # which says less of where than who reads row by row
+        return None
+    whole = {role: tables.joined(parts.pop(role)) for role in columns}
+    first_line = ("line", 2) if n_lines is not None else ("row", 1)
+    lines_known = n_lines is None or n_lines == len(whole["label"].codes) + 1
+    return _taken(path, whole, asked.missing, first_line if lines_known else None)
+
+
+def _taken(
+    path: Path, whole: dict[str, Column], missing: Missing, first: tuple[str, int] | None
+) -> ImportedRows | None:
+    """Returns what these columns say, where all of it can be taken as it stands.
+
+    Args:
+        path: for the record.
+        whole: columns by role.
+        missing: what stands for no value.
+        first: what messages call a row, and the number of the first; None where nobody knows.
+    """
+    item, annotator, label = (whole[role] for role in ("item", "annotator", "label"))
+    for column in (item, annotator, label):
+        if (column.texts.lengths() > bounds.LONGEST_NAME).any():
+            return None
+    if any(missing.among(column.texts).any() for column in (item, annotator)):
+        return None
+    weight = _weights(whole["weight"], missing) if "weight" in whole else None
+    if "weight" in whole and weight is None:
+        return None
+    items, not_given = item.texts, LeftOut()
+    nothing = missing.among(label.texts)
+    if nothing.any():
+        gone = nothing[label.codes]
+        if first is None or gone.all():
+            return None
+        counts = np.bincount(label.codes, minlength=len(nothing))
+        for code in np.flatnonzero(nothing).tolist():
+            not_given.add(label.texts[code], f"{first[0]} {first[1] + label.first_row(code)}", int(counts[code]))
+        item, annotator, label = (column.keep(~gone) for column in (item, annotator, label))
+        weight = None if weight is None else weight.keep(~gone)
+    if not len(label.codes):
+        return None
+    if weight is not None and list(weight.texts) == [""]:
+        weight = None
+    labels = [(text,) for text in label.texts]
+    return ImportedRows(
+        source=path,
+        rows=CodedRows(item=item, annotator=annotator, label=label.codes, labels=labels, weight=weight),
+        items=items,
+        notes=told_not_given(not_given),
+        missing=missing,
+    )
+
+
+def _weights(column: Column, missing: Missing) -> Column | None:
+    """Returns weights without spaces around them, empty where there is none; None where one is no weight."""
+    texts = ["" if missing(text) else text.strip() for text in column.texts]
+    if not all(is_positive(text) for text in texts if text):
+        return None
+    distinct = tables.coded(texts)  # "1" and " 1" are one
+    codes: Any = pa.array(distinct.codes[column.codes])
+    return Column(pa.DictionaryArray.from_arrays(codes, distinct.texts.array))
+
+
+def is_positive(text: str) -> bool:
+    """Tells whether a text is a positive finite number."""
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False
+
+
+def _plain_lines(path: Path) -> int | None:
+    """Returns how many lines a CSV has; None where it is packed, or where its quotes leave doubt, of which readers of
+    CSV differ: one stands within a cell that it does not begin, or something stands behind the one that ends it."""
+    with opened_text(path) as file:
+        separator = ord(separator_of(file) or ",")
+    around = np.zeros(256, dtype=bool)  # what may stand before a quote that opens, and behind one that closes
+    around[[separator, ord("\n"), ord("\r"), _QUOTE]] = True
+    n_quotes = n_lines = 0
+    last, open_end = ord("\n"), False  # the byte before the block, and whether a closing quote was that byte
+    with path.open("rb") as file:
+        block = file.read(_BLOCK_BYTES)
+        if block.startswith(_GZIP):
+            return None
+        block = block.removeprefix(_BYTE_ORDER_MARK)
+        while block:
+            codes = np.frombuffer(block, np.uint8)
+            if open_end and not around[codes[0]]:
+                return None
+            quotes = np.flatnonzero(codes == _QUOTE)
+            opening, closing = quotes[n_quotes % 2 :: 2], quotes[1 - n_quotes % 2 :: 2]
+            before = np.where(opening > 0, codes[opening - 1], last)
+            behind = codes[np.minimum(closing + 1, len(codes) - 1)]  # of a last byte itself, which may stand there
+            if not (around[before].all() and around[behind].all()):
+                return None
+            n_quotes += len(quotes)
+            n_lines += block.count(b"\n")
+            last, open_end = int(codes[-1]), bool(len(closing)) and int(closing[-1]) == len(codes) - 1
+            block = file.read(_BLOCK_BYTES)
+    return None if n_quotes % 2 else n_lines + (last != ord("\n"))

@@ -1,0 +1,110 @@
+"""What can be said where classes are very many: no table has a cell for each pair of them, or a column for each.
+
+A matrix of 10,000 × 10,000 numbers takes 0.8 GB, and every annotator has one. So of more than `MANY_CLASSES` classes
+an annotator is known by one accuracy (Dawid and Skene's model with one coin), errors going evenly to the other classes,
+and of what is believed of an item the likeliest classes are written. What the others make of an answer is the share of
+their answers to the item that are the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Int32, Int64
+
+from crowdsweep.arrays import LOG_FLOOR, ItemProbs, ratio
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.labelling.accuracies import accuracies
+from crowdsweep.labelling.temperature import said_by
+
+MANY_CLASSES = 1_000
+LIKELIEST, LEAST = 20, 0.001
+"""Classes of an item that are written at most, and the least probability of one."""
+NOTE = (
+    f"of more than {MANY_CLASSES:,} classes annotators are known by one accuracy each, without confusion matrices, and "
+    f"probabilities are written of each item's {LIKELIEST} likeliest classes; join rare classes where you want more"
+)
+_ENTRIES = 1 << 22
+
+Column = Float64[np.ndarray, " annotators"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OneCoins:
+    """Accuracies of the annotators with an answer, by ascending code: posterior means, and 95 % intervals."""
+
+    code: Int64[np.ndarray, " annotators"]
+    answers: Int64[np.ndarray, " annotators"]
+    accuracy: Column
+    low: Column
+    high: Column
+
+
+def one_coins(annotations: Annotations) -> OneCoins:
+    """Returns how often annotators are right, by what the others answered to the same items. O(A log A)."""
+    size = annotations.n_classes
+    weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
+    right = _share_of_others(annotations, weight)
+    if annotations.probability is not None:
+        right = said_by(annotations.probability.astype(np.float64), right, size)
+    order = annotations.by_annotator
+    code, place, answers = np.unique(annotations.annotator[order], return_inverse=True, return_counts=True)
+    wrong = (1.0 - right[order]) / max(size - 1, 1)
+    mean, low, high = accuracies(place, right[order], wrong, weight[order], 1.0)
+    return OneCoins(code=code.astype(np.int64), answers=answers, accuracy=mean, low=low, high=high)
+
+
+def _share_of_others(rows: Annotations, weight: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
+    """Returns which share of the others' answers to its item each answer is; 1 / classes where there are none."""
+    starts = np.zeros(len(rows), dtype=np.int64)
+    starts[rows.pair_starts] = 1
+    pair = np.cumsum(starts) - 1
+    label = rows.label.astype(np.int64)
+    same = _sums(rows.item.astype(np.int64) * rows.n_classes + label, weight)
+    own_same = _sums(pair * rows.n_classes + label, weight)
+    of_item = np.bincount(rows.item, weight)[rows.item]
+    of_pair = np.bincount(pair, weight)[pair]
+    others = np.maximum(of_item - of_pair, 0.0)
+    return ratio(np.maximum(same - own_same, 0.0), np.where(others > 1e-9, others, 0.0), at_zero=1.0 / rows.n_classes)
+
+
+def _sums(key: Int64[np.ndarray, " rows"], weight: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
+    """Returns for each row the sum of the weights of all rows with its key."""
+    place = np.unique(key, return_inverse=True)[1]
+    return np.bincount(place, weight)[place]
+
+
+def gains_of_one_coin(posterior: ItemProbs, accuracy: float) -> Float64[np.ndarray, " items"]:
+    """Returns what one label by an annotator of this accuracy is expected to tell of each item, in bits, at least 0."""
+    wrong = (1.0 - accuracy) / max(posterior.shape[1] - 1, 1)
+    own = -(accuracy * np.log2(max(accuracy, LOG_FLOOR)) + (1.0 - accuracy) * np.log2(max(wrong, LOG_FLOOR)))
+    found = np.empty(len(posterior))
+    for part in pieces(posterior):
+        said = posterior[part] * (accuracy - wrong) + wrong
+        found[part] = -(said * np.log2(np.maximum(said, LOG_FLOOR))).sum(axis=1) - own
+    return np.maximum(found, 0.0)
+
+
+def likeliest(probs: ItemProbs) -> tuple[Int64[np.ndarray, " cells"], Int32[np.ndarray, " cells"]]:
+    """Returns row and class of what is written of each row: its likeliest classes, these first; none of a NaN."""
+    rows: list[np.ndarray] = []
+    classes: list[np.ndarray] = []
+    most = min(LIKELIEST, probs.shape[1])
+    for part in pieces(probs):
+        own = probs[part]
+        first = np.sort(np.argpartition(-own, most - 1, axis=1)[:, :most], axis=1)
+        values = np.take_along_axis(own, first, axis=1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        values, first = np.take_along_axis(values, order, axis=1), np.take_along_axis(first, order, axis=1)
+        there = values >= LEAST
+        there[:, 0] |= ~np.isnan(values[:, 0])
+        rows.append(part.start + np.nonzero(there)[0])
+        classes.append(first[there].astype(np.int32))
+    return np.concatenate([np.empty(0, np.int64), *rows]), np.concatenate([np.empty(0, np.int32), *classes])
+
+
+def pieces(table: np.ndarray) -> Iterator[slice]:
+    """Yields slices of a table's rows, of a few million numbers each."""
+    step = max(_ENTRIES // max(table.shape[1], 1), 1)
+    for start in range(0, len(table), step):
+        yield slice(start, min(start + step, len(table)))

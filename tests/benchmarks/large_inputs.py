@@ -1,0 +1,92 @@
+"""From a CSV of many labels to a dataset's folder and to labels: processor time and peak memory of each command.
+
+    python tests/benchmarks/large_inputs.py [--rows N] [--classes K] [--folder FOLDER]
+
+The labels are made up: ten of each item, by N / 200 annotators who are right in seven of ten cases. `init` makes the
+folder, `data check` reads it, and `label` fits majority-vote and says everything that is known of items, annotators and
+single answers. Each runs in a process of its own, as a person types it. Promised per million labels of five classes, on
+top of a second and 300 MB for what is imported: `PROMISED`. Exit code 1 where one of these is broken.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+PROMISED = {"init": (8.0, 200.0), "data check": (4.0, 120.0), "label": (50.0, 400.0)}
+"""Processor seconds and MB for each million labels."""
+_PIECE = 1_000_000
+_ACCURACY = 0.7
+
+
+def named(prefix: str, codes: np.ndarray) -> Any:
+    """Returns the texts prefix0, prefix1, …, as Arrow has them."""
+    join: Any = pc.binary_join_element_wise
+    return join(prefix, pa.array(codes).cast(pa.string()), "")
+
+
+def write_labels(path: Path, n_rows: int, n_classes: int) -> None:
+    """Writes a CSV with the columns item, annotator and label."""
+    draws = np.random.default_rng(0)
+    n_items, n_annotators = max(n_rows // 10, 1), max(n_rows // 200, 3)
+    truth = draws.integers(n_classes, size=n_items)
+    schema = pa.schema([(name, pa.string()) for name in ("item", "annotator", "label")])
+    with pa_csv.CSVWriter(path, schema) as writer:
+        for start in range(0, n_rows, _PIECE):
+            size = min(_PIECE, n_rows - start)
+            item, annotator = draws.integers(n_items, size=size), draws.integers(n_annotators, size=size)
+            label = np.where(draws.random(size) < _ACCURACY, truth[item], draws.integers(n_classes, size=size))
+            columns = [named("item", item), named("worker", annotator), named("c", label)]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+
+
+def measured(command: list[str]) -> tuple[float, float]:
+    """Returns processor seconds and the peak of resident memory in MB."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crowdsweep", *command], env=environment, stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"crowdsweep {' '.join(command)} ended with {status}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
+
+
+def main() -> int:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=lambda text: int(float(text)), default=10_000_000)
+    parser.add_argument("--classes", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="where files are made, and stay; by default they go")
+    options = parser.parse_args()
+    broken = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        place = options.folder or Path(temporary)
+        place.mkdir(parents=True, exist_ok=True)
+        file, folder, labels = place / "answers.csv", place / "dataset", place / "labels"
+        write_labels(file, options.rows, options.classes)
+        print(
+            f"{options.rows:,} labels of {options.classes:,} classes, {file.stat().st_size / 1e6:,.0f} MB", flush=True
+        )
+        for name, command in {
+            "init": ["init", str(file), str(folder)],
+            "data check": ["data", "check", str(folder)],
+            "label": ["label", str(folder), "--model", "majority-vote", "--out", str(labels)],
+        }.items():
+            seconds, megabytes = measured(command)
+            limit_s, limit_mb = (PROMISED[name][i] * options.rows / 1e6 + more for i, more in enumerate((1.0, 300.0)))
+            broken += seconds > limit_s or megabytes > limit_mb
+            print(f"{name:<12} {seconds:>7.1f} s of {limit_s:g}   {megabytes:>7.0f} MB of {limit_mb:g}", flush=True)
+    return int(broken > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

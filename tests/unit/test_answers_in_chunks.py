@@ -1,0 +1,59 @@
+"""What is counted of answers, a chunk of annotators after another, is what loops over single answers count."""
+
+import numpy as np
+import pytest
+
+from crowdsweep.arrays import normalised_rows
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.labelling import others
+from crowdsweep.labelling.questions import questions_of
+from crowdsweep.labelling.temperature import said_by
+
+N_ITEMS, N_PEOPLE, N_CLASSES = 12, 7, 4
+
+
+def answers(soft: bool) -> Annotations:
+    random = np.random.default_rng(3)
+    size = 60
+    return Annotations.of(
+        item=random.integers(N_ITEMS, size=size),
+        annotator=random.choice([0, 1, 2, 4, 6], size=size),
+        label=random.integers(N_CLASSES, size=size),
+        weight=random.random(size) + 0.5,
+        probability=random.uniform(0.6, 1.0, size) if soft else None,
+        n_items=N_ITEMS,
+        n_annotators=N_PEOPLE,
+        n_classes=N_CLASSES,
+    )
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("entries", [1, 40, 4_000_000])
+def test_counts_are_those_of_loops(monkeypatch: pytest.MonkeyPatch, soft: bool, entries: int) -> None:
+    monkeypatch.setattr(others, "CHUNK_ENTRIES", entries)
+    rows, random = answers(soft), np.random.default_rng(0)
+    questions = questions_of(rows, normalised_rows(random.random((N_ITEMS, N_CLASSES))), multilabel=False)
+    matrix = normalised_rows(random.random((N_PEOPLE, N_CLASSES, N_CLASSES)))
+    parts = list(others.answers_and_others(questions, lambda code: matrix[code])())
+    assert [code for part in parts for code in part.code.tolist()] == [0, 1, 2, 4, 6]
+    assert len(parts) == (1 if entries == 4_000_000 else 5 if entries == 1 else len(parts))
+    for part in parts:
+        counted = part.counts()
+        expected = np.zeros_like(counted)
+        for row in range(len(part.answer)):
+            for given in range(N_CLASSES):
+                share = said_by(part.certainty[row], float(part.answer[row] == given), N_CLASSES)
+                expected[part.place[row], :, given] += part.weight[row] * share * part.others[row]
+        np.testing.assert_allclose(counted, expected, rtol=1e-12)
+
+
+def test_what_others_say_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, random = answers(soft=False), np.random.default_rng(0)
+    questions = questions_of(rows, normalised_rows(random.random((N_ITEMS, N_CLASSES))), multilabel=False)
+    matrix = normalised_rows(random.random((N_PEOPLE, N_CLASSES, N_CLASSES)))
+    found: list[np.ndarray] = []
+    for entries in (1, 4_000_000):
+        monkeypatch.setattr(others, "CHUNK_ENTRIES", entries)
+        chunks = others.answers_and_others(questions, lambda code: matrix[code])()
+        found.append(np.concatenate([part.others for part in chunks]))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-10)
