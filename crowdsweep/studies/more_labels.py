@@ -1,32 +1,27 @@
 """What more labels than were tried would bring: a power law fitted to what was.
 
 The law is fitted to means over seeds and items, at the mean number of labels that items had; its uncertainty is that of
-other items and other seeds (`metrics.resampling`). What does not determine a law says so, and predicts nothing.
+other items and other seeds (`metrics.resampling`). Only numbers of labels from which on all fits are sound count: what
+collapses at 2 to 4 labels and recovers at 5 has no curve through them. What does not determine a law says so, and
+predicts nothing.
 """
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from crowdsweep.metrics.known import HELDOUT, by_held_out, info_of
-from crowdsweep.metrics.power_law import FEWEST_NUMBERS, PowerLaw, Predicted, at, fit
+from crowdsweep.metrics.power_law import FARTHEST, FEWEST_NUMBERS, PowerLaw, Predicted, fit
 from crowdsweep.metrics.resampling import resampled_means
 from crowdsweep.metrics.shown import show_number
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
-from crowdsweep.studies.labels_needed import Group, Labels, Points
-from crowdsweep.studies.prices import (
-    Prices,
-    cost_of_a_point,
-    finite,
-    labels_per_item,
-    money,
-    n_items_of,
-    point_words,
-)
+from crowdsweep.studies.groups import Group, Labels, Points, labels_per_item, n_items_of
+from crowdsweep.studies.prices import Prices, cost_of_a_point, finite, money, point_words
 from crowdsweep.studies.targets import means_of_all
 
 DRAWS = 400
@@ -43,8 +38,10 @@ def law_of(points: Points, group: Group, sizes: Mapping[int | None, float]) -> P
         sizes: mean number of labels of an item at each number that was asked for.
     """
     metric, places = group.metric, _places(points, group, sizes)
+    if len(places) < FEWEST_NUMBERS and any(point.unsound(metric) for point in points.values()):
+        return f"fits are sound at the {len(places)} largest numbers of labels alone, a curve takes {FEWEST_NUMBERS}"
     if not places:
-        return "no sound fits"
+        return "their numbers of labels are not known"
     seeds = sorted(set.intersection(*({*point.by_seed[metric]} for _, point in places)))
     if not seeds:
         return "no seed in common"
@@ -129,15 +126,14 @@ def number_words(labels: Labels) -> str:
 
 
 def _places(points: Points, group: Group, sizes: Mapping[int | None, float]) -> list[tuple[float, AxisPoint]]:
-    """Returns the sound points that have the metric, by their mean number of labels, ascending and apart."""
-    usable = [
-        (sizes[labels], point)
-        for labels, point in points.items()
-        if labels in sizes and point.by_seed.get(group.metric) and not point.unsound(group.metric)
-    ]
+    """Returns the points that have the metric and from which on all are sound, by their mean number of labels,
+    ascending and apart."""
+    known = [(sizes[r], point) for r, point in points.items() if r in sizes and point.by_seed.get(group.metric)]
     found: list[tuple[float, AxisPoint]] = []
-    for labels, point in sorted(usable, key=lambda pair: pair[0]):
-        if not found or labels > _APART * found[-1][0]:
+    for labels, point in sorted(known, key=lambda pair: pair[0]):
+        if point.unsound(group.metric):
+            found = []
+        elif not found or labels > _APART * found[-1][0]:
             found.append((labels, point))
     return found
 
@@ -189,17 +185,15 @@ def _sentences(
 
 def _target_sentence(group: Group, name: str, law: PowerLaw, target: float | None) -> list[str]:
     """Returns how many labels the curve says reach a target that nothing which was tried does."""
-    if target is None or not is_share(group.metric) or float(at(law.law[None], law.most)[0]) >= target:
+    if target is None or not is_share(group.metric) or law.last >= target:
         return []
-    needed, aim = law.labels_for(target), show_number(target, group.metric)
+    needed, aim, farthest = law.labels_for(target), show_number(target, group.metric), int(FARTHEST * law.most)
+    start = f"{group.dataset}: by its fitted curve {name}"
     if needed.refused:
-        return [f"{group.dataset}: {name} does not reach {aim} %: {needed.refused}."]
-    high = "no end" if needed.high == float("inf") else f"{np.ceil(needed.high):.0f}"
-    told = (
-        f"{group.dataset}: by its fitted curve {name} reaches {aim} % with {np.ceil(needed.value):.0f} labels per item "
-        f"({np.ceil(needed.low):.0f} to {high})."
-    )
-    return [told]
+        return [f"{start} does not reach {aim} % with {farthest} labels per item, and no curve tells farther."]
+    high = f"more than {farthest}" if needed.high == float("inf") else f"{np.ceil(needed.high):.0f}"
+    told = f"{np.ceil(needed.value):.0f} labels per item ({np.ceil(needed.low):.0f} to {high})"
+    return [f"{start} reaches {aim} % with {told}."]
 
 
 def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber:
@@ -228,8 +222,7 @@ def _needed(group: Group, model: str, law: PowerLaw, target: float) -> StudyNumb
     found = law.labels_for(target)
     if found.refused:
         return _number(group, model, "labels_needed", note=found.refused)
-    about = f"fitted curve, to reach {show_number(target, group.metric)} %"
-    ends: dict[str, Any] = {"value": found.value, "low": found.low, "high": finite(found.high)}
-    return StudyNumber(
-        dataset=group.dataset, model=model, metric=group.metric, quantity="labels_needed", about=about, **ends
-    )
+    own: dict[str, Any] = {"value": found.value, "low": found.low, "high": finite(found.high)}
+    own["about"] = f"fitted curve, to reach {show_number(target, group.metric)} %"
+    own["note"] = "" if isfinite(found.high) else f"high: more than {int(FARTHEST * law.most)}"
+    return StudyNumber(dataset=group.dataset, model=model, metric=group.metric, quantity="labels_needed", **own)

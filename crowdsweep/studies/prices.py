@@ -11,17 +11,15 @@ from itertools import pairwise
 from math import inf, isfinite
 from typing import Any
 
-import numpy as np
-
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.power_law import Predicted
 from crowdsweep.metrics.wording import is_share, words
-from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.studies.axis import ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
-from crowdsweep.studies.labels_needed import Group, Labels, Points, Reach, loss_of
+from crowdsweep.studies.groups import Group, Labels, Points, bought
+from crowdsweep.studies.labels_needed import Reach, loss_of
 from crowdsweep.studies.targets import called
 
-SIZE = "n_annotations"
 POINT = 0.01
 """What one point is: of accuracy a hundredth, of a log-likelihood a hundredth of a nat."""
 
@@ -89,42 +87,6 @@ def prices_of(knobs: Mapping[str, Any]) -> Prices | None:
     """Returns the prices that a sweep file sets; None where it sets none."""
     price = knobs.get("price_per_label")
     return None if price is None else Prices(per_label=price, fixed=knobs.get("fixed_cost") or 0.0)
-
-
-def bought(point: AxisPoint, heldout: float) -> float | None:
-    """Returns how many labels there were in all, on average over the seeds; None where it is not known."""
-    sizes = point.by_seed.get(SIZE)
-    return float(np.mean(list(sizes.values()))) / (1.0 - heldout) if sizes else None
-
-
-def n_items_of(models: ModelsAlong, group: Group) -> float | None:
-    """Returns how many items have labels; None where it is not known.
-
-    So many labels per item are at most that many times the items, and just that where no item has fewer.
-    """
-    found = [
-        size / labels
-        for points in models.values()
-        for labels, point in points.items()
-        if labels is not None and (size := bought(point, group.heldout)) is not None
-    ]
-    return max(found, default=None)
-
-
-def labels_per_item(models: ModelsAlong, group: Group) -> dict[int | None, float]:
-    """Returns the mean number of labels of an item at each number that was asked for: items that have fewer keep what
-    they have. Where it is not known the number itself stands for it, and all labels are left out unless they are one.
-    """
-    known: dict[int | None, float] = {}
-    for points in models.values():
-        for labels, point in points.items():
-            if (size := bought(point, group.heldout)) is not None:
-                known.setdefault(labels, size)
-    n_items = n_items_of(models, group)
-    if n_items is None:
-        numbers = {labels for points in models.values() for labels in points}
-        return {labels: number for labels in numbers if isfinite(number := group.number(labels))}
-    return {labels: size / n_items for labels, size in known.items()}
 
 
 def steps_of(points: Points, group: Group, prices: Prices) -> list[Step]:
@@ -198,6 +160,14 @@ def point_words(metric: str) -> str:
     return "a point" if is_share(metric) else f"{POINT:g} nats"
 
 
+def point_cost_words(step: Step) -> str:
+    """Returns what a point costs on a step, with its interval: `4.32 (2.69 to 12.14)`, `no gain (at best 1.30)`."""
+    if not isfinite(step.of_a_point):
+        return "no gain" + (f" (at best {money(step.low)})" if isfinite(step.low) else "")
+    known = step.gain.low is not None and step.gain.high is not None
+    return money(step.of_a_point) + (f" ({money(step.low)} to {money(step.high)})" if known else "")
+
+
 def prices_part(
     group: Group, competitors: ModelsAlong, aims: Mapping[str, Mapping[str, Reach]], prices: Prices | None
 ) -> StudyReport:
@@ -238,9 +208,8 @@ def _step_row(group: Group, model: str, step: Step) -> list[Cell]:
     scale, digits = (100.0, 1) if is_share(group.metric) else (1.0, 3)
     ends = [] if step.gain.low is None or step.gain.high is None else [step.gain.low, step.gain.high]
     between = f" [{', '.join(f'{scale * end:+.{digits}f}' for end in ends)}]" if ends else ""
-    point = money(step.of_a_point) + (f" ({money(step.low)} to {money(step.high)})" if ends else "")
     gain = f"{scale * step.gain.mean:+.{digits}f}{between}"
-    return [model, f"{step.start} → {step.end}", gain, money(step.cost), point]
+    return [model, f"{step.start} → {step.end}", gain, money(step.cost), point_cost_words(step)]
 
 
 def _step_numbers(group: Group, model: str, step: Step) -> list[StudyNumber]:
@@ -260,7 +229,9 @@ def _plan_words(group: Group, plan: Plan) -> str:
     told = f"{plan.model} with {called(plan.labels, group)} {noun} per item, {money(plan.cost)}"
     start = f"cheapest way to {plan.aim}: {told}"
     if plan.sure_labels is None or plan.sure_cost is None:
-        return f"{start}; more than was tried to be sure."
+        return f"{start}; nothing that was tried is sure."
+    if (plan.sure_model, plan.sure_labels) == (plan.model, plan.labels):
+        return f"{start}, and that is sure."
     sure = f"{plan.sure_model} with {called(plan.sure_labels, group)}, {money(plan.sure_cost)}"
     return f"{start}; to be sure {sure}."
 

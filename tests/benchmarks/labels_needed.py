@@ -30,7 +30,8 @@ from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.axis import AxisPoint
-from crowdsweep.studies.labels_needed import Group, need_of, reach_of
+from crowdsweep.studies.groups import Group
+from crowdsweep.studies.labels_needed import need_of, reach_of
 from crowdsweep.studies.more_labels import law_of
 
 METRIC = "train_accuracy"

@@ -20,8 +20,9 @@ from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.record.journal import Journal
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.contract import StudyNumber, StudyReport, check_knobs, expand_study
-from crowdsweep.studies.labels_needed import Group, match_of, reach_of
-from crowdsweep.studies.prices import labels_per_item, money, n_items_of
+from crowdsweep.studies.groups import Group, labels_per_item, n_items_of
+from crowdsweep.studies.labels_needed import match_of, reach_of
+from crowdsweep.studies.prices import money
 from crowdsweep.studies.redundancy import TEMPLATE, summarise
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 from crowdsweep.testing.journals import folded, made_up_sweep, made_up_trials
@@ -114,12 +115,15 @@ def test_a_report_says_labels_gain_and_money_as_one_would_read_them() -> None:
     found = report({"a": CURVE, "b": {r: s - 0.02 for r, s in CURVE.items()}}, target=0.865, price_per_label=0.05)
     told = "\n".join(found.findings)
     assert (
-        "d: 86.5 % (test accuracy) is reached with the fewest labels by a: 5 labels per item (all to be sure)." in told
+        "d: 86.5 % (test accuracy) is reached with the fewest labels by a: 5 labels per item (all (10) to be sure)."
+        in told
     )
     # b ends at 87.5 %: a is above that from 7 labels on.
     assert "d: a is as good as b with all labels (87.5) from 7 labels per item on" in told
     # 5 labels of 1,000 items at .05: 250.
-    assert "d: the cheapest way to reach 86.5 %: a with 5 labels per item, 250; to be sure a with all, 500." in told
+    assert (
+        "d: the cheapest way to reach 86.5 %: a with 5 labels per item, 250; to be sure a with all (10), 500." in told
+    )
     assert "d: a by its fitted curve, 10 → 14 labels per item: +" in told
     (step,) = numbers(found, "cost_of_a_point", "tried")[3:4]
     assert (step.at, step.until) == (5.0, 7.0)
