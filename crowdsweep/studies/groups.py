@@ -55,6 +55,10 @@ class Group:
         """Returns a number of labels per item as one that can be ordered."""
         return float(labels or self.all_labels or inf)
 
+    def told(self, labels: Labels) -> Labels | None:
+        """Returns a number of labels per item for programs: of all labels their number or mean."""
+        return labels if isfinite(labels) else self.all_labels or self.all_mean
+
     @property
     def all_words(self) -> str:
         """What all labels are called: `all (10)`, `all (about 6.0)` where items differ."""

@@ -16,7 +16,7 @@ from crowdsweep.studies.targets import called, how_sure, means_of_all
 
 Row = Mapping[str, Cell]
 """Column → cell."""
-_DATASET = "dataset"
+TARGET = "to reach the target"
 
 
 def short_row(
@@ -42,11 +42,13 @@ def short_row(
         return {}
     points = competitors[name]
     best = group.shown(points[None].estimate(group.metric, group.heldout))
-    row: dict[str, Cell] = {_DATASET: group.dataset, "labels": group.all_words, "best with all": f"{name}, {best}"}
-    row |= {aim: _fewest(group, competitors, reached, prices) for aim, reached in aims.items() if reached}
+    row: dict[str, Cell] = {"dataset": group.dataset, "labels": group.all_words, "best with all": f"{name}, {best}"}
+    row |= {column: _fewest(group, competitors, reached, prices) for column, reached in aims.items() if reached}
+    if TARGET in row:
+        row[TARGET] = f"{next(iter(aims[TARGET].values())).aim}: {row[TARGET]}"
     steps = [] if prices is None else steps_of(points, group, prices)
     if steps:
-        row["last step: cost of a point"] = f"{steps[-1].start} → {steps[-1].end}: {point_cost_words(steps[-1])}"
+        row["last step: cost of a point"] = f"{steps[-1].start} → {steps[-1].end}: {point_cost_words(steps[-1].point)}"
     gains = [one for one in beyond if (one.model, one.quantity) == (name, "gain")]
     row["more would bring"] = next((text for one in gains if (text := _gain(one))), "not told")
     return row

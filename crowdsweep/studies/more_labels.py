@@ -21,7 +21,15 @@ from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
 from crowdsweep.studies.groups import Group, Labels, Points, labels_per_item, n_items_of
-from crowdsweep.studies.prices import Prices, cost_of_a_point, finite, money, point_words
+from crowdsweep.studies.prices import (
+    Prices,
+    cost_of_a_point,
+    finite,
+    money,
+    numbers_of,
+    point_cost_words,
+    point_words,
+)
 from crowdsweep.studies.targets import means_of_all
 
 DRAWS = 400
@@ -39,7 +47,7 @@ def law_of(points: Points, group: Group, sizes: Mapping[int | None, float]) -> P
     """
     metric, places = group.metric, _places(points, group, sizes)
     if len(places) < FEWEST_NUMBERS and any(point.unsound(metric) for point in points.values()):
-        return f"fits are sound at the {len(places)} largest numbers of labels alone, a curve takes {FEWEST_NUMBERS}"
+        return f"sound fits are at the largest {len(places)} numbers of labels only, and a curve takes {FEWEST_NUMBERS}"
     if not places:
         return "their numbers of labels are not known"
     seeds = sorted(set.intersection(*({*point.by_seed[metric]} for _, point in places)))
@@ -78,13 +86,13 @@ def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, pr
     numbers: list[StudyNumber] = []
     for name, law in laws.items():
         if isinstance(law, str):
-            rows.append([name, None, None, *([None, None] if priced else []), None, f"not told: {law}"])
+            rows.append([name, None, None, *([None, None] if priced else []), f"not told: {law}"])
             numbers.append(_number(group, name, "gain", note=law))
             continue
         for start, end in further(law):
             gain = law.gain(end)
             added = None if priced is None else priced * (end - start)
-            rows.append(_row(group, name, law, (start, end), gain, added))
+            rows.append(_row(group, name, (start, end), gain, added))
             numbers += _numbers(group, name, (start, end), gain, added)
     if target is not None and is_share(group.metric):
         numbers += [_needed(group, name, law, target) for name, law in laws.items() if not isinstance(law, str)]
@@ -96,7 +104,7 @@ def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, pr
     ]
     table = StudyTable(
         title=f"{group.dataset}: more labels than were tried, by {words(group.metric)}",
-        columns=[*columns, "ends at", ""],
+        columns=[*columns, ""],
         rows=rows,
         note="power law with an end, fitted to the means; 95 % intervals over items and seeds, and what it missed",
     )
@@ -145,17 +153,14 @@ def _scores(point: AxisPoint, metric: str, seeds: list[int], *, with_items: bool
     return np.array([[point.by_seed[metric][seed]] for seed in seeds])
 
 
-def _row(
-    group: Group, model: str, law: PowerLaw, step: tuple[float, float], gain: Predicted, cost: float | None
-) -> list[Cell]:
+def _row(group: Group, model: str, step: tuple[float, float], gain: Predicted, cost: float | None) -> list[Cell]:
     told = f"{number_words(step[0])} → {number_words(step[1])}"
     money_cells: list[Cell] = [] if cost is None else [money(cost), None]
     if gain.refused:
-        return [model, told, None, *money_cells, None, f"not told: {gain.refused}"]
+        return [model, told, None, *money_cells, f"not told: {gain.refused}"]
     if cost is not None:
-        money_cells[1] = money(cost_of_a_point(cost, gain)["of_a_point"])
-    end = show_number(float(law.law[0]), group.metric)
-    return [model, told, gain_words(gain, group.metric), *money_cells, end, ""]
+        money_cells[1] = point_cost_words(cost_of_a_point(cost, gain))
+    return [model, told, gain_words(gain, group.metric), *money_cells, ""]
 
 
 def _sentences(
@@ -212,10 +217,8 @@ def _numbers(
     found = [_number(group, model, "gain", value=gain.value, low=gain.low, high=gain.high, **place)]
     if cost is None:
         return found
-    point = {name: finite(one) for name, one in cost_of_a_point(cost, gain).items()}
     found.append(_number(group, model, "cost", value=cost, **place))
-    ends: dict[str, Any] = {"low": point["low"], "high": point["high"]}
-    return [*found, _number(group, model, "cost_of_a_point", value=point["of_a_point"], **ends, **place)]
+    return [*found, _number(group, model, "cost_of_a_point", **numbers_of(cost_of_a_point(cost, gain)), **place)]
 
 
 def _needed(group: Group, model: str, law: PowerLaw, target: float) -> StudyNumber:

@@ -42,6 +42,15 @@ class Prices:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PointCost:
+    """What one point costs, with its 95 % interval where one is known; infinite where nothing is gained."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """What more labels bring, and what they cost.
 
@@ -50,7 +59,7 @@ class Step:
         at, until: the same as numbers.
         gain: in the metric's units.
         cost: of the labels that are added.
-        of_a_point, low, high: what one point costs on this step; infinite where nothing is gained.
+        point: what one point costs on this step.
     """
 
     start: str
@@ -59,9 +68,7 @@ class Step:
     until: float
     gain: Estimate
     cost: float
-    of_a_point: float
-    low: float
-    high: float
+    point: PointCost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,18 +115,18 @@ def steps_of(points: Points, group: Group, prices: Prices) -> list[Step]:
                 until=group.number(after),
                 gain=gain,
                 cost=cost,
-                **cost_of_a_point(cost, gain),
+                point=cost_of_a_point(cost, gain),
             )
         )
     return found
 
 
-def cost_of_a_point(cost: float, gain: Estimate | Predicted) -> dict[str, float]:
-    """Returns what one point costs, with its interval, where so much brings this gain."""
+def cost_of_a_point(cost: float, gain: Estimate | Predicted) -> PointCost:
+    """Returns what one point costs where so much brings this gain."""
     mean = gain.mean if isinstance(gain, Estimate) else gain.value
-    low, high = (mean if one is None else one for one in (gain.low, gain.high))
-    value, least, most = (POINT * cost / one if one > 0 else inf for one in (mean, high, low))
-    return {"of_a_point": value, "low": least, "high": most}
+    ends = [POINT * cost / one if one > 0 else inf for one in (gain.high, gain.low) if one is not None]
+    low, high = ends if len(ends) == 2 else (None, None)
+    return PointCost(value=POINT * cost / mean if mean > 0 else inf, low=low, high=high)
 
 
 def cheapest(reached: Mapping[str, Reach], models: ModelsAlong, group: Group, prices: Prices) -> Plan | None:
@@ -160,12 +167,19 @@ def point_words(metric: str) -> str:
     return "a point" if is_share(metric) else f"{POINT:g} nats"
 
 
-def point_cost_words(step: Step) -> str:
-    """Returns what a point costs on a step, with its interval: `4.32 (2.69 to 12.14)`, `no gain (at best 1.30)`."""
-    if not isfinite(step.of_a_point):
-        return "no gain" + (f" (at best {money(step.low)})" if isfinite(step.low) else "")
-    known = step.gain.low is not None and step.gain.high is not None
-    return money(step.of_a_point) + (f" ({money(step.low)} to {money(step.high)})" if known else "")
+def point_cost_words(point: PointCost) -> str:
+    """Returns what a point costs, with its interval: `4.32 (2.69 to 12.14)`, `no gain (at best 1.30)`."""
+    low, high = point.low, point.high
+    if not isfinite(point.value):
+        return "no gain" + (f" (at best {money(low)})" if low is not None and isfinite(low) else "")
+    return money(point.value) + ("" if low is None or high is None else f" ({money(low)} to {money(high)})")
+
+
+def numbers_of(point: PointCost) -> dict[str, Any]:
+    """Returns the same for programs."""
+    ends = {name: None if one is None else finite(one) for name, one in (("low", point.low), ("high", point.high))}
+    note = "" if isfinite(point.value) else "nothing is gained"
+    return {"value": finite(point.value), **ends, "note": note}
 
 
 def prices_part(
@@ -209,18 +223,16 @@ def _step_row(group: Group, model: str, step: Step) -> list[Cell]:
     ends = [] if step.gain.low is None or step.gain.high is None else [step.gain.low, step.gain.high]
     between = f" [{', '.join(f'{scale * end:+.{digits}f}' for end in ends)}]" if ends else ""
     gain = f"{scale * step.gain.mean:+.{digits}f}{between}"
-    return [model, f"{step.start} → {step.end}", gain, money(step.cost), point_cost_words(step)]
+    return [model, f"{step.start} → {step.end}", gain, money(step.cost), point_cost_words(step.point)]
 
 
 def _step_numbers(group: Group, model: str, step: Step) -> list[StudyNumber]:
-    place: dict[str, Any] = {"at": finite(step.at), "until": finite(step.until)}
+    place: dict[str, Any] = {"at": group.told(step.at), "until": group.told(step.until)}
     own: dict[str, Any] = {"dataset": group.dataset, "model": model, "metric": group.metric, "about": "tried", **place}
-    ends: dict[str, Any] = {"low": finite(step.low), "high": finite(step.high)}
-    note = "" if isfinite(step.of_a_point) else "nothing is gained"
     return [
         StudyNumber(quantity="gain", value=step.gain.mean, low=step.gain.low, high=step.gain.high, **own),
         StudyNumber(quantity="cost", value=step.cost, **own),
-        StudyNumber(quantity="cost_of_a_point", value=finite(step.of_a_point), **ends, note=note, **own),
+        StudyNumber(quantity="cost_of_a_point", **numbers_of(step.point), **own),
     ]
 
 
@@ -243,7 +255,7 @@ def _plan_number(group: Group, plan: Plan) -> StudyNumber:
         metric=group.metric,
         quantity="cost",
         about=f"cheapest way to {plan.aim}",
-        at=finite(plan.labels),
+        at=group.told(plan.labels),
         value=plan.cost,
         high=plan.sure_cost,
         note="" if plan.sure_labels is None else f"surely {plan.sure_model} with {called(plan.sure_labels, group)}",

@@ -34,7 +34,7 @@ from crowdsweep.studies.contract import (
     whole_numbers,
 )
 from crowdsweep.studies.groups import AXIS, SIZE, Group, groups_of, labels_per_item
-from crowdsweep.studies.in_short import Row, short_row, short_table
+from crowdsweep.studies.in_short import TARGET, Row, short_row, short_table
 from crowdsweep.studies.labels_needed import Need, cheaper_matches, need_of
 from crowdsweep.studies.more_labels import beyond_part
 from crowdsweep.studies.need_words import amount_words, match_table, need_sentence, need_table, worth_labelling
@@ -109,7 +109,8 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any], item_scores: ItemScores
     adaptive = along_axis(adaptively, AXIS, [*sorted(told), SIZE], item_scores)
     told_of = [_part(group, gold, knobs, adaptive.get(group.dataset, {})) for group in groups]
     parts = [one.report for one in told_of]
-    findings = [finding for part in parts for finding in part.findings]
+    findings = [finding for part in parts for finding in part.findings[:1]]  # the first of every dataset, then the rest
+    findings += [finding for part in parts for finding in part.findings[1:]]
     findings += [sentence for one in told_of for sentence in one.needs]  # of every model: after what is decided on
     ranks_by_answers = any(number.metric == HELDOUT for part in parts for number in part.numbers)
     return StudyReport(
@@ -155,7 +156,7 @@ def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive
         allocation_part(group, competitors, adaptive, target, prices),
     ]
     matches = cheaper_matches(competitors, group.metric)
-    aims = {"to reach the target": to_target, f"within {within} of the best": near_best}
+    aims = {TARGET: to_target, f"within {within} of the best": near_best}
     report = StudyReport(
         title="",
         findings=[finding for part in told for finding in part.findings],
@@ -240,9 +241,16 @@ def _means(group: Group) -> StudyTable:
         point = group.models[name].get(labels)
         return None if point is None else group.shown(point.estimate(group.metric, group.heldout))
 
+    sizes = labels_per_item(group.models, group)
+
+    def called(labels: int | None) -> str:
+        if labels is None:
+            return group.all_words
+        fewer = labels - sizes.get(labels, labels) > 0.05  # where some items have not so many
+        return f"{labels} (about {sizes[labels]:.1f})" if fewer else str(labels)
+
     rows: list[list[Cell]] = [
-        [group.all_words if labels is None else str(labels), *(mean(name, labels) for name in names)]
-        for labels in [*_sizes(group.models), None]
+        [called(labels), *(mean(name, labels) for name in names)] for labels in [*_sizes(group.models), None]
     ]
     return StudyTable(
         title=f"{group.dataset}: {readable(group.metric)}",

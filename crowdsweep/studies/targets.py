@@ -133,8 +133,7 @@ def needed_number(
         for name, one in names.items()
         if one is None or not isfinite(one)
     ]
-    every = group.all_labels if group.all_labels is not None else group.all_mean
-    value, low, high = (one if one is None or isfinite(one) else every for one in names.values())
+    value, low, high = (None if one is None else group.told(one) for one in names.values())
     return StudyNumber(
         dataset=group.dataset,
         model=model,
