@@ -5,14 +5,14 @@
 For one c the least squares of a and b are closed, so the fit is a search over a grid of c, the same for the means and
 for each of their bootstrap draws (`metrics.resampling`): nothing depends on a starting point, nothing fails to
 converge. What more labels bring is read along the law, from the most that were tried: the last mean may lie beside it,
-as votes of an even number of labels do, which tie. An interval joins three errors: what the draws say; how far the means
-lie beside the law; and what the law missed where it could be tried, when all but the last number of labels predicted
-that one. Such a miss grows with the distance on the scale of logarithms. The latter two are standard deviations, and
-count with the normal quantile.
+as votes of an even number of labels do, which tie. An interval joins three errors: what the draws say; how far the
+means lie beside the law; and what the law missed where it could be tried, when all but the last number of labels
+predicted that one. Such a miss grows with the distance on the scale of logarithms. The latter two are standard
+deviations, and count with the normal quantile.
 
 Three numbers are read from few means, so a law is refused where these do not determine it: fewer than four numbers of
-labels, or four within a factor of less than `_WIDE`; no rise that is more than chance; no bend, so that where it ends is
-open; means that zigzag about it; and for a prediction, an interval wider than all of the rise that was seen.
+labels, or four within a factor of less than `_WIDE`; no rise that is more than chance; no bend, so that where it ends
+is open; means that zigzag about it; and for a prediction, an interval wider than all of the rise that was seen.
 """
 
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ class PowerLaw:
         if end > FARTHEST * self.most + 1e-9:
             return Predicted(refused=f"more than {FARTHEST:g} times the most labels that were tried")
         value = float((at(self.law[None], end) - at(self.law[None], self.most))[0])
-        gains, off = at(self.draws, end) - at(self.draws, self.most), self._off(end)
+        gains, off = at(self.draws, end) - at(self.draws, self.most), _QUANTILE * self._off(end)
         low, high = (float(one) for one in np.quantile(gains, _TAILS))
         below, above = (float(np.hypot(value - one, off)) for one in (low, high))
         found = Predicted(value=value, low=value - below, high=value + above)
@@ -109,16 +109,15 @@ class PowerLaw:
         value = max(value, self.most) if beyond else min(value, self.most)
         if value > farthest:
             return Predicted(refused=f"not within {FARTHEST:g} times the most labels that were tried")
+        off = np.random.default_rng(0).normal(0.0, self._off(value), len(self.draws))
         lasts = self.last_draws - at(self.draws, self.most) if beyond else 0.0
-        low, high = np.quantile(_inverse(self.draws, target - lasts), _TAILS, method="inverted_cdf")
-        off = self._off(value)
-        low = min(float(low), float(_inverse(self.law[None], ahead - off)[0]), value)
-        high = max(float(high), float(_inverse(self.law[None], ahead + off)[0]), value)
+        needed = np.quantile(_inverse(self.draws, target - lasts + off), _TAILS, method="inverted_cdf")
+        low, high = min(float(needed[0]), value), max(float(needed[1]), value)
         return Predicted(value=value, low=low, high=high if high <= farthest else float("inf"))
 
     def _off(self, labels: float) -> float:
-        """Returns how far the law itself may be off at so many labels, whatever the items, as half an interval."""
-        return _QUANTILE * float(np.hypot(self.beside, self.miss * max(float(np.log(labels / self.most)), 0.0)))
+        """Returns how far the law itself may be off at so many labels, whatever the items, as a standard deviation."""
+        return float(np.hypot(self.beside, self.miss * max(float(np.log(labels / self.most)), 0.0)))
 
 
 _TAILS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)

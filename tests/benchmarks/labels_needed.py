@@ -134,7 +134,7 @@ def main() -> int:
 def simulated(crowds: Mapping[str, Crowd], sizes: Sequence[int], runs: int) -> Iterator[Figure]:
     """Yields how often intervals held, of each crowd and number of items."""
     for name, crowd in crowds.items():
-        pooled = _votes(np.random.default_rng(0), crowd, None, 300_000, 1, BEYOND)
+        pooled = _votes(np.random.default_rng(0), crowd, None, 200_000, 1, BEYOND)
         for n_items in sizes:
             held: dict[str, list[bool | None]] = {}
             for run in range(runs):
