@@ -62,6 +62,7 @@ class PowerLaw:
         draws: the same of each bootstrap draw.
         beside: how far means lie beside the law, as a standard deviation.
         miss: what the law misses for each factor of e beyond the last number of labels.
+        highest: that the metric can be; infinite where it has no bound.
     """
 
     labels: tuple[float, ...]
@@ -72,6 +73,7 @@ class PowerLaw:
     draws: Laws
     beside: float
     miss: float
+    highest: float
 
     @property
     def most(self) -> float:
@@ -93,7 +95,8 @@ class PowerLaw:
         found = Predicted(value=value, low=value - below, high=value + above)
         if found.high - found.low > self.rise:
             return Predicted(refused="the interval would be wider than all of the rise that was seen")
-        return found
+        left = self.highest - self.last
+        return Predicted(value=min(found.value, left), low=min(found.low, left), high=min(found.high, left))
 
     def labels_for(self, target: float) -> Predicted:
         """Returns how many labels per item reach a target, in labels that may be a fraction; an infinite high end where
@@ -157,6 +160,7 @@ def fit(
         draws=laws,
         beside=float(np.sqrt((off**2).sum() / (len(x) - 3))),
         miss=_miss(x, means, highest),
+        highest=highest,
     )
 
 

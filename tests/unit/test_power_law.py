@@ -99,6 +99,13 @@ def test_a_share_never_ends_above_all() -> None:
     assert found.draws[:, 0].max() <= 1.0
 
 
+def test_no_gain_goes_beyond_what_is_left() -> None:
+    found = replace(fitted(law(np.array(LABELS), top=0.995, drop=0.25)), miss=0.05)
+    gain = found.gain(20.0)
+    assert gain.high == pytest.approx(1.0 - found.last)  # 97 % are right: three points are left
+    assert gain.low < gain.value < gain.high
+
+
 def test_what_the_law_missed_widens_what_it_predicts() -> None:
     smooth, bumpy = law(np.array(LABELS)), law(np.array(LABELS)) + np.array([0, 0, 0, 0, 0, 0.01])
     narrow, wide = (fitted(one).gain(20.0) for one in (smooth, bumpy))
