@@ -4,6 +4,7 @@ All of it stands in the sentences and tables of each dataset too; who buys label
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from crowdsweep.metrics.power_law import Predicted
 from crowdsweep.studies.axis import ModelsAlong
@@ -72,12 +73,13 @@ def short_table(rows: Sequence[Row]) -> list[StudyTable]:
 
 def _fewest(group: Group, competitors: ModelsAlong, reached: Mapping[str, Reach], prices: Prices | None) -> str:
     """Returns `5 by dawid-skene (possibly 3, 7 to be sure), 46.20`."""
-    able = [(reach.enough, name) for name, reach in reached.items() if reach.enough is not None]
+    able = [name for name, reach in reached.items() if reach.enough is not None]
     if not able:
         maybe = [name for name, reach in reached.items() if reach.possibly is not None]
         return f"not reached; {', '.join(maybe)} possibly" if maybe else "not reached"
     plan = None if prices is None else cheapest(reached, competitors, group, prices)
-    enough, name = min(able) if plan is None else (plan.labels, plan.model)
+    fewest = min(able, key=lambda one: (reached[one].enough or inf, reached[one].surely or inf))
+    name, enough = (fewest, reached[fewest].enough or inf) if plan is None else (plan.model, plan.labels)
     sure = how_sure(enough, reached[name].possibly, reached[name].surely, group)
     return f"{called(enough, group)} by {name} ({sure})" + ("" if plan is None else f", {money(plan.cost)}")
 

@@ -47,7 +47,8 @@ def law_of(points: Points, group: Group, sizes: Mapping[int | None, float]) -> P
     """
     metric, places = group.metric, _places(points, group, sizes)
     if len(places) < FEWEST_NUMBERS and any(point.unsound(metric) for point in points.values()):
-        return f"sound fits are at the largest {len(places)} numbers of labels only, and a curve takes {FEWEST_NUMBERS}"
+        numbers = "1 number" if len(places) == 1 else f"{len(places)} numbers"
+        return f"from all labels down, fits are sound at {numbers} only, and a curve takes {FEWEST_NUMBERS}"
     if not places:
         return "their numbers of labels are not known"
     seeds = sorted(set.intersection(*({*point.by_seed[metric]} for _, point in places)))

@@ -180,7 +180,7 @@ def test_a_curve_is_told_only_from_where_on_all_fits_are_sound() -> None:
     assert not isinstance(law, str)
     assert law.labels == (2.0, 3.0, 5.0, 7.0, 10.0)
     points[3].flags[0] = "collapsed"
-    told = "sound fits are at the largest 3 numbers of labels only, and a curve takes 4"
+    told = "from all labels down, fits are sound at 3 numbers only, and a curve takes 4"
     assert law_of(points, GROUP, sizes) == told
 
 
@@ -282,7 +282,7 @@ def test_each_dataset_has_its_target_and_its_row() -> None:
         ("e (annotators: 5)", "all (3)", "85.0 %: all (3) by a (none that was tried is sure), 300"),
     ]
     assert {row["last step: cost of a point"] for row in rows} == {"1 → all (3): 10.00"}
-    alone = table.filter(pyarrow.compute.equal(table["dataset"], "d"))
+    alone = table.filter(pyarrow.compute.field("dataset") == "d")
     found = summarise(alone, check_knobs(TEMPLATE, {"target": {"d": 0.5}}))
     assert not any(one.title.startswith("In short") for one in found.tables)
 
