@@ -1,11 +1,17 @@
 """The sweep files that come with the project: each one loads, fits its models, and can be planned."""
 
+import json
 import re
+from itertools import pairwise
+from math import inf
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+import crowdsweep
 from crowdsweep import app
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.sweep import analysed, comparison_of
@@ -32,6 +38,7 @@ def test_the_files_that_the_documentation_names_are_here() -> None:
         "jobs-textfree",
         "soft-labels",
         "lia-redundancy",
+        "redundancy-real",
         "medical",
         "polarity-and-genre",
         "leaderboard",
@@ -172,6 +179,53 @@ def test_a_papers_sweep_runs_through_when_it_is_made_short(
     assert sum(len(block.scores) for block in comparison.datasets) == cells
     thinned_otherwise = [entry for entry in comparison.published if entry.ours is None]
     assert all(entry.published.dataset_params.get("redundancy", 5) != 5 for entry in thinned_otherwise)
+
+
+@pytest.mark.long
+def test_a_study_of_real_sets_answers_what_one_reads_off_its_curves(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Labels needed, the cost of a point on every step and the cheapest way to the target, from the rows of trials
+    alone: of Blue Birds, with 39 labels an item, and of entity links with 2 to 25."""
+    monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
+    short = [
+        "datasets=[bluebirds, zencrowd-us]",
+        "study.labels_per_item={bluebirds: [1, 3, 7, 20], zencrowd-us: [1, 3, 5]}",
+        "study.target={bluebirds: 0.8, zencrowd-us: 0.85}",
+        "seeds.report=2", "engine=inline", "tracking={enabled: false}",
+    ]  # fmt: skip
+    app.run(load_sweep(FOLDER / "redundancy-real.yaml", short), tmp_path, quiet=True)
+    results = crowdsweep.results(tmp_path)
+    assert results.study is not None
+    study = results.study.to_pylist()
+    cells: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
+    for row in results.table.to_pylist():
+        labels = json.loads(row["dataset_params"]).get("redundancy", inf)
+        cells.setdefault((row["dataset"], row["model"], labels), []).append(row)
+    sound = sorted(key for key, rows in cells.items() if not any(row["flags"] for row in rows))
+    mean = {key: fmean(row["train_accuracy"] for row in cells[key]) for key in sound}
+    size = {key: fmean(row["n_annotations"] for row in cells[key]) for key in sound}
+
+    def told(dataset: str, model: str, quantity: str, about: str) -> list[dict[str, Any]]:
+        found = [row for row in study if (row["dataset"], row["quantity"]) == (dataset, quantity)]
+        return [row for row in found if row["about"].startswith(about) and model in ("", row["model"])]
+
+    for dataset, target, every in (("bluebirds", 0.8, 39.0), ("zencrowd-us", 0.85, 12_190 / 2040)):
+        of = {model: [k for k in sound if k[:2] == (dataset, model)] for model in {k[1] for k in sound}}
+        for model, keys in of.items():
+            for about, least in (("to reach 8", target), ("within 1 point", mean[keys[-1]] - 0.01)):
+                enough = next((k[2] for k in keys if mean[k] >= least - 1e-12), None)
+                (number,) = told(dataset, model, "labels_needed", about)
+                assert number["value"] == (pytest.approx(every) if enough == inf else enough)
+            steps = told(dataset, model, "cost_of_a_point", "tried")
+            assert len(steps) == len(keys) - 1
+            for step, (before, after) in zip(steps, pairwise(keys), strict=True):
+                gain, cost = 100 * (mean[after] - mean[before]), 0.02 * (size[after] - size[before])
+                assert step["value"] == (pytest.approx(cost / gain) if gain > 0 else None)
+        (cheapest,) = told(dataset, "", "cost", "cheapest way to reach")
+        assert cheapest["value"] == pytest.approx(
+            min(0.02 * size[key] for key in sound if key[0] == dataset and mean[key] >= target)
+        )
 
 
 @pytest.mark.long

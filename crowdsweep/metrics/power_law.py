@@ -4,13 +4,15 @@
 
 For one c the least squares of a and b are closed, so the fit is a search over a grid of c, the same for the means and
 for each of their bootstrap draws (`metrics.resampling`): nothing depends on a starting point, nothing fails to
-converge. An interval joins three errors: what the draws say; how far the means lie beside the law, as votes of an even
-number of labels do, which tie; and what the law missed where it could be tried, when all but the last number of labels
-predicted that one. Such a miss grows with the distance on the scale of logarithms.
+converge. What more labels bring is read along the law, from the most that were tried: the last mean may lie beside it,
+as votes of an even number of labels do, which tie. An interval joins three errors: what the draws say; how far the
+means lie beside the law; and what the law missed where it could be tried, when all but the last number of labels
+predicted that one. Such a miss grows with the distance on the scale of logarithms. The latter two are standard
+deviations, and count with the normal quantile.
 
 Three numbers are read from few means, so a law is refused where these do not determine it: fewer than four numbers of
-labels; no rise that is more than chance; no bend, so that where it ends is open; means that zigzag about it; and for a
-prediction, an interval wider than all of the rise that was seen.
+labels, or four within a factor of less than `_WIDE`; no rise that is more than chance; no bend, so that where it ends
+is open; means that zigzag about it; and for a prediction, an interval wider than all of the rise that was seen.
 """
 
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64
+from scipy import special
 
 from crowdsweep.metrics.intervals import CONFIDENCE
 from crowdsweep.metrics.resampling import Draws
@@ -28,6 +31,7 @@ FARTHEST = 2.0
 """Times the most labels that were tried: no prediction goes beyond."""
 _RATES = np.geomspace(0.1, 4.0, 160)
 _STRAIGHT = 0.1  # share of draws at the slowest rate that leaves the end of the curve open
+_WIDE = 6.0  # times the least: what four numbers of labels have to span; of 38 predictions from less, 7 missed
 _ZIGZAG = 0.15  # of the rise: means that lie so far from the law, as a root mean square, follow another one
 Laws = Float64[np.ndarray, "draws 3"]
 
@@ -53,11 +57,12 @@ class PowerLaw:
     Attributes:
         labels: per item, ascending, at which there was a mean.
         rise: from the first mean to the last.
-        last, last_draws: the last mean, and in each bootstrap draw: more labels add to what is there, not to the law.
+        last, last_draws: the last mean, and in each bootstrap draw.
         law: top, drop and rate.
         draws: the same of each bootstrap draw.
         beside: how far means lie beside the law, as a standard deviation.
         miss: what the law misses for each factor of e beyond the last number of labels.
+        highest: that the metric can be; infinite where it has no bound.
     """
 
     labels: tuple[float, ...]
@@ -68,6 +73,7 @@ class PowerLaw:
     draws: Laws
     beside: float
     miss: float
+    highest: float
 
     @property
     def most(self) -> float:
@@ -82,35 +88,43 @@ class PowerLaw:
         """
         if end > FARTHEST * self.most + 1e-9:
             return Predicted(refused=f"more than {FARTHEST:g} times the most labels that were tried")
-        gains, value = at(self.draws, end) - self.last_draws, float(at(self.law[None], end)[0]) - self.last
-        if value <= 0:
-            return Predicted(refused="the law ends below what is reached already")
-        off = self._off(end)
+        value = float((at(self.law[None], end) - at(self.law[None], self.most))[0])
+        gains, off = at(self.draws, end) - at(self.draws, self.most), _QUANTILE * self._off(end)
         low, high = (float(one) for one in np.quantile(gains, _TAILS))
         below, above = (float(np.hypot(value - one, off)) for one in (low, high))
         found = Predicted(value=value, low=value - below, high=value + above)
         if found.high - found.low > self.rise:
             return Predicted(refused="the interval would be wider than all of the rise that was seen")
-        return found
+        left = self.highest - self.last
+        return Predicted(value=min(found.value, left), low=min(found.low, left), high=min(found.high, left))
 
     def labels_for(self, target: float) -> Predicted:
-        """Returns how many labels per item reach a target, in labels that may be a fraction; infinite ends where the
-        curve may never."""
-        value, needed = float(_inverse(self.law[None], target)[0]), _inverse(self.draws, target)
-        if value > FARTHEST * self.most:
+        """Returns how many labels per item reach a target, in labels that may be a fraction; an infinite high end where
+        no bound within `FARTHEST` times the most that were tried is known.
+
+        Beyond the most that were tried the law is the one that `gain` adds to the last mean; what that reaches needs no
+        more than was tried.
+        """
+        farthest = FARTHEST * self.most
+        beyond = target > self.last
+        ahead = target - (self.last - float(at(self.law[None], self.most)[0])) if beyond else target
+        value = float(_inverse(self.law[None], ahead)[0])
+        value = max(value, self.most) if beyond else min(value, self.most)
+        if value > farthest:
             return Predicted(refused=f"not within {FARTHEST:g} times the most labels that were tried")
-        low, high = (float(one) for one in np.quantile(needed, _TAILS, method="inverted_cdf"))
-        off = self._off(value)
-        low = min(low, float(_inverse(self.law[None], target - off)[0]))
-        high = max(high, float(_inverse(self.law[None], target + off)[0]))
-        return Predicted(value=value, low=min(low, value), high=max(high, value))
+        off = np.random.default_rng(0).normal(0.0, self._off(value), len(self.draws))
+        lasts = self.last_draws - at(self.draws, self.most) if beyond else 0.0
+        needed = np.quantile(_inverse(self.draws, target - lasts + off), _TAILS, method="inverted_cdf")
+        low, high = min(float(needed[0]), value), max(float(needed[1]), value)
+        return Predicted(value=value, low=low, high=high if high <= farthest else float("inf"))
 
     def _off(self, labels: float) -> float:
-        """Returns how far the law itself may be off at so many labels, whatever the items."""
+        """Returns how far the law itself may be off at so many labels, whatever the items, as a standard deviation."""
         return float(np.hypot(self.beside, self.miss * max(float(np.log(labels / self.most)), 0.0)))
 
 
 _TAILS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
+_QUANTILE = float(special.ndtri(_TAILS[1]))
 
 
 def fit(
@@ -126,6 +140,8 @@ def fit(
     """
     if len(labels) < FEWEST_NUMBERS:
         return f"fewer than {FEWEST_NUMBERS} numbers of labels were scored"
+    if len(labels) == FEWEST_NUMBERS and labels[-1] < _WIDE * labels[0]:
+        return f"{FEWEST_NUMBERS} numbers of labels within a factor of {labels[-1] / labels[0]:.2g} tell too little"
     x, rise = np.array(labels, dtype=np.float64), float(means[-1] - means[0])
     if rise <= 0 or np.quantile(draws[:, -1] - draws[:, 0], _TAILS[0]) <= 0:
         return "no rise with more labels that could not be chance"
@@ -144,6 +160,7 @@ def fit(
         draws=laws,
         beside=float(np.sqrt((off**2).sum() / (len(x) - 3))),
         miss=_miss(x, means, highest),
+        highest=highest,
     )
 
 
@@ -171,17 +188,12 @@ def _fitted(x: Float64[np.ndarray, " settings"], y: Draws, highest: float) -> La
 
 
 def _miss(x: Float64[np.ndarray, " settings"], means: Float64[np.ndarray, " settings"], highest: float) -> float:
-    """Returns how far a law of all means but the last is from that one, for each factor of e between the last two;
-    where too few are left for one, how far the law of all of them is from them, for the one that is not fitted away."""
-    step = float(np.log(x[-1] / x[-2]))
-    if len(x) <= FEWEST_NUMBERS:
-        off = means - at(_fitted(x, means[None], highest), x[:, None])[:, 0]
-        return float(np.sqrt((off**2).sum())) / step
+    """Returns how far a law of all means but the last is from that one, for each factor of e between the last two."""
     before = _fitted(x[:-1], means[None, :-1], highest)
-    return abs(float(at(before, float(x[-1]))[0]) - float(means[-1])) / step
+    return abs(float(at(before, float(x[-1]))[0]) - float(means[-1])) / float(np.log(x[-1] / x[-2]))
 
 
-def _inverse(laws: Laws, target: float) -> Float64[np.ndarray, " draws"]:
+def _inverse(laws: Laws, target: float | Float64[np.ndarray, " draws"]) -> Float64[np.ndarray, " draws"]:
     """Returns at how many labels laws reach a target; infinite where they never do, no fewer than one."""
     left = laws[:, 0] - target
     reached = (left > 0) & (laws[:, 1] > 0)

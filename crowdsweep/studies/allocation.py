@@ -15,8 +15,9 @@ from crowdsweep.metrics.shown import number_words
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
-from crowdsweep.studies.labels_needed import Group, loss_of, match_of
-from crowdsweep.studies.prices import Prices, bought, money
+from crowdsweep.studies.groups import Group, bought
+from crowdsweep.studies.labels_needed import loss_of, match_of
+from crowdsweep.studies.prices import Prices, money
 from crowdsweep.studies.targets import called, means_of_all, targets_reached
 
 PARAMETER, ADAPTIVE = "allocation", "adaptive"

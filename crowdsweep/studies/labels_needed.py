@@ -23,13 +23,10 @@ import numpy as np
 from crowdsweep.metrics.differences import difference
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.known import ItemMetric, by_held_out, info_of
-from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.studies.groups import Group, Labels, Points
 
-Points = Mapping[int | None, AxisPoint]
-"""Labels per item (None: all) → what a model reaches."""
 Number = TypeVar("Number", int, float)
-Labels = int | float  # per item; infinite for all of them
 _SLACK = 1e-12
 
 
@@ -43,8 +40,9 @@ class Need:
         surely: smallest r from which on all are surely within the tolerance, over the items too (`_surely_at_most`);
             None where no r tried is.
         full: the model's mean with all labels.
-        most: the largest r tried below all labels; None where there is none.
+        most: the largest r tried below all labels whose fits are sound; None where there is none.
         last_gain: what all labels bring beyond `most` labels, paired by seed; None where nothing pairs.
+        unsound_above: whether the fits to a larger r that was tried are not sound.
         unsound: why the full set is no target: seeds that collapsed, fits that are flagged; empty where it is one.
     """
 
@@ -54,6 +52,7 @@ class Need:
     full: Estimate
     most: int | None
     last_gain: Estimate | None
+    unsound_above: bool = False
     unsound: str = ""
 
 
@@ -94,40 +93,6 @@ class Match:
     cheaper_wall_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Models of one dataset that have the same metric.
-
-    Attributes:
-        dataset: with its other parameters.
-        metric: theirs.
-        models: their points; of two numbers of labels that keep the same annotations only all labels.
-        all_labels: the number of labels per item that all labels are; None where items have more than were tried.
-        heldout: as for `AxisPoint.estimate`.
-        why: why they have a metric of their own; empty for the first group of a dataset.
-    """
-
-    dataset: str
-    metric: str
-    models: ModelsAlong
-    all_labels: int | None
-    heldout: float
-    why: str
-
-    def number(self, labels: int | None) -> float:
-        """Returns a number of labels per item as one that can be ordered."""
-        return float(labels or self.all_labels or inf)
-
-    @property
-    def all_words(self) -> str:
-        """What all labels are called."""
-        return "all" if self.all_labels is None else f"all ({self.all_labels})"
-
-    def shown(self, found: Estimate | None) -> str | None:
-        """Returns a mean and its interval as they stand everywhere; None where there is nothing."""
-        return None if found is None else show_with_interval(found, self.metric)
-
-
 def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
     """Returns how many labels per item a model needs, None where the full set has not been scored.
 
@@ -143,8 +108,9 @@ def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
     tried = sorted(labels for labels in points if labels is not None)
     found = {labels: loss_of(full, points[labels], group) for labels in tried}
     losses = {labels: loss for labels, loss in found.items() if loss is not None}
-    most, unsound = max(losses, default=None), full.unsound(metric)
+    unsound = full.unsound(metric)
     sound = {} if unsound else {r: loss for r, loss in losses.items() if not points[r].unsound(metric)}
+    most = max(sound, default=None)
     slack = tolerance + _SLACK
     return Need(
         enough=next((r for r, loss in sound.items() if loss.mean <= slack), None),
@@ -152,7 +118,8 @@ def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
         surely=_surely({r: _surely_at_most(loss, metric) for r, loss in sound.items()}, slack),
         full=reached,
         most=most,
-        last_gain=None if most is None else losses[most],
+        last_gain=None if most is None else sound[most],
+        unsound_above=bool(sound) and most != max(losses),
         unsound=unsound,
     )
 
@@ -183,6 +150,8 @@ def match_of(points: Points, group: Group, rival: AxisPoint, aim: str, tolerance
     """
     reached = rival.estimate(group.metric, group.heldout)
     losses = {r: loss for r, point in points.items() if (loss := loss_of(rival, point, group)) is not None}
+    itself = {r: replace(loss, low=0.0, high=0.0, varies="items") for r, loss in losses.items() if points[r] is rival}
+    losses |= itself  # whatever items and seeds there are, it loses nothing
     return None if reached is None else _reach(points, group, losses, reached.mean - tolerance, aim, tolerance)
 
 

@@ -1,30 +1,33 @@
 """What more labels than were tried would bring: a power law fitted to what was.
 
 The law is fitted to means over seeds and items, at the mean number of labels that items had; its uncertainty is that of
-other items and other seeds (`metrics.resampling`). What does not determine a law says so, and predicts nothing.
+other items and other seeds (`metrics.resampling`). Only numbers of labels from which on all fits are sound count: what
+collapses at 2 to 4 labels and recovers at 5 has no curve through them. What does not determine a law says so, and
+predicts nothing.
 """
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from crowdsweep.metrics.known import HELDOUT, by_held_out, info_of
-from crowdsweep.metrics.power_law import FEWEST_NUMBERS, PowerLaw, Predicted, at, fit
+from crowdsweep.metrics.power_law import FARTHEST, FEWEST_NUMBERS, PowerLaw, Predicted, fit
 from crowdsweep.metrics.resampling import resampled_means
 from crowdsweep.metrics.shown import show_number
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
-from crowdsweep.studies.labels_needed import Group, Labels, Points
+from crowdsweep.studies.groups import Group, Labels, Points, labels_per_item, n_items_of
 from crowdsweep.studies.prices import (
     Prices,
     cost_of_a_point,
     finite,
-    labels_per_item,
     money,
-    n_items_of,
+    numbers_of,
+    point_cost_words,
     point_words,
 )
 from crowdsweep.studies.targets import means_of_all
@@ -43,8 +46,11 @@ def law_of(points: Points, group: Group, sizes: Mapping[int | None, float]) -> P
         sizes: mean number of labels of an item at each number that was asked for.
     """
     metric, places = group.metric, _places(points, group, sizes)
+    if len(places) < FEWEST_NUMBERS and any(point.unsound(metric) for point in points.values()):
+        numbers = "1 number" if len(places) == 1 else f"{len(places)} numbers"
+        return f"from all labels down, fits are sound at {numbers} only, and a curve takes {FEWEST_NUMBERS}"
     if not places:
-        return "no sound fits"
+        return "their numbers of labels are not known"
     seeds = sorted(set.intersection(*({*point.by_seed[metric]} for _, point in places)))
     if not seeds:
         return "no seed in common"
@@ -81,13 +87,13 @@ def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, pr
     numbers: list[StudyNumber] = []
     for name, law in laws.items():
         if isinstance(law, str):
-            rows.append([name, None, None, *([None, None] if priced else []), None, f"not told: {law}"])
+            rows.append([name, None, None, *([None, None] if priced else []), f"not told: {law}"])
             numbers.append(_number(group, name, "gain", note=law))
             continue
         for start, end in further(law):
             gain = law.gain(end)
             added = None if priced is None else priced * (end - start)
-            rows.append(_row(group, name, law, (start, end), gain, added))
+            rows.append(_row(group, name, (start, end), gain, added))
             numbers += _numbers(group, name, (start, end), gain, added)
     if target is not None and is_share(group.metric):
         numbers += [_needed(group, name, law, target) for name, law in laws.items() if not isinstance(law, str)]
@@ -99,7 +105,7 @@ def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, pr
     ]
     table = StudyTable(
         title=f"{group.dataset}: more labels than were tried, by {words(group.metric)}",
-        columns=[*columns, "ends at", ""],
+        columns=[*columns, ""],
         rows=rows,
         note="power law with an end, fitted to the means; 95 % intervals over items and seeds, and what it missed",
     )
@@ -129,15 +135,14 @@ def number_words(labels: Labels) -> str:
 
 
 def _places(points: Points, group: Group, sizes: Mapping[int | None, float]) -> list[tuple[float, AxisPoint]]:
-    """Returns the sound points that have the metric, by their mean number of labels, ascending and apart."""
-    usable = [
-        (sizes[labels], point)
-        for labels, point in points.items()
-        if labels in sizes and point.by_seed.get(group.metric) and not point.unsound(group.metric)
-    ]
+    """Returns the points that have the metric and from which on all are sound, by their mean number of labels,
+    ascending and apart."""
+    known = [(sizes[r], point) for r, point in points.items() if r in sizes and point.by_seed.get(group.metric)]
     found: list[tuple[float, AxisPoint]] = []
-    for labels, point in sorted(usable, key=lambda pair: pair[0]):
-        if not found or labels > _APART * found[-1][0]:
+    for labels, point in sorted(known, key=lambda pair: pair[0]):
+        if point.unsound(group.metric):
+            found = []
+        elif not found or labels > _APART * found[-1][0]:
             found.append((labels, point))
     return found
 
@@ -149,17 +154,14 @@ def _scores(point: AxisPoint, metric: str, seeds: list[int], *, with_items: bool
     return np.array([[point.by_seed[metric][seed]] for seed in seeds])
 
 
-def _row(
-    group: Group, model: str, law: PowerLaw, step: tuple[float, float], gain: Predicted, cost: float | None
-) -> list[Cell]:
+def _row(group: Group, model: str, step: tuple[float, float], gain: Predicted, cost: float | None) -> list[Cell]:
     told = f"{number_words(step[0])} → {number_words(step[1])}"
     money_cells: list[Cell] = [] if cost is None else [money(cost), None]
     if gain.refused:
-        return [model, told, None, *money_cells, None, f"not told: {gain.refused}"]
+        return [model, told, None, *money_cells, f"not told: {gain.refused}"]
     if cost is not None:
-        money_cells[1] = money(cost_of_a_point(cost, gain)["of_a_point"])
-    end = show_number(float(law.law[0]), group.metric)
-    return [model, told, gain_words(gain, group.metric), *money_cells, end, ""]
+        money_cells[1] = point_cost_words(cost_of_a_point(cost, gain))
+    return [model, told, gain_words(gain, group.metric), *money_cells, ""]
 
 
 def _sentences(
@@ -189,17 +191,15 @@ def _sentences(
 
 def _target_sentence(group: Group, name: str, law: PowerLaw, target: float | None) -> list[str]:
     """Returns how many labels the curve says reach a target that nothing which was tried does."""
-    if target is None or not is_share(group.metric) or float(at(law.law[None], law.most)[0]) >= target:
+    if target is None or not is_share(group.metric) or law.last >= target:
         return []
-    needed, aim = law.labels_for(target), show_number(target, group.metric)
+    needed, aim, farthest = law.labels_for(target), show_number(target, group.metric), int(FARTHEST * law.most)
+    start = f"{group.dataset}: by its fitted curve {name}"
     if needed.refused:
-        return [f"{group.dataset}: {name} does not reach {aim} %: {needed.refused}."]
-    high = "no end" if needed.high == float("inf") else f"{np.ceil(needed.high):.0f}"
-    told = (
-        f"{group.dataset}: by its fitted curve {name} reaches {aim} % with {np.ceil(needed.value):.0f} labels per item "
-        f"({np.ceil(needed.low):.0f} to {high})."
-    )
-    return [told]
+        return [f"{start} does not reach {aim} % with {farthest} labels per item, and no curve tells farther."]
+    high = f"more than {farthest}" if needed.high == float("inf") else f"{np.ceil(needed.high):.0f}"
+    told = f"{np.ceil(needed.value):.0f} labels per item ({np.ceil(needed.low):.0f} to {high})"
+    return [f"{start} reaches {aim} % with {told}."]
 
 
 def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber:
@@ -218,18 +218,15 @@ def _numbers(
     found = [_number(group, model, "gain", value=gain.value, low=gain.low, high=gain.high, **place)]
     if cost is None:
         return found
-    point = {name: finite(one) for name, one in cost_of_a_point(cost, gain).items()}
     found.append(_number(group, model, "cost", value=cost, **place))
-    ends: dict[str, Any] = {"low": point["low"], "high": point["high"]}
-    return [*found, _number(group, model, "cost_of_a_point", value=point["of_a_point"], **ends, **place)]
+    return [*found, _number(group, model, "cost_of_a_point", **numbers_of(cost_of_a_point(cost, gain)), **place)]
 
 
 def _needed(group: Group, model: str, law: PowerLaw, target: float) -> StudyNumber:
     found = law.labels_for(target)
     if found.refused:
         return _number(group, model, "labels_needed", note=found.refused)
-    about = f"fitted curve, to reach {show_number(target, group.metric)} %"
-    ends: dict[str, Any] = {"value": found.value, "low": found.low, "high": finite(found.high)}
-    return StudyNumber(
-        dataset=group.dataset, model=model, metric=group.metric, quantity="labels_needed", about=about, **ends
-    )
+    own: dict[str, Any] = {"value": found.value, "low": found.low, "high": finite(found.high)}
+    own["about"] = f"fitted curve, to reach {show_number(target, group.metric)} %"
+    own["note"] = "" if isfinite(found.high) else f"high: more than {int(FARTHEST * law.most)}"
+    return StudyNumber(dataset=group.dataset, model=model, metric=group.metric, quantity="labels_needed", **own)

@@ -1,12 +1,14 @@
 """How many labels are enough, in sentences and tables."""
 
 from collections.abc import Mapping
+from math import inf
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.studies.contract import Cell, StudyTable
-from crowdsweep.studies.labels_needed import Group, Match, Need
-from crowdsweep.studies.targets import how_sure
+from crowdsweep.studies.groups import Group
+from crowdsweep.studies.labels_needed import Match, Need
+from crowdsweep.studies.targets import called, how_sure
 
 
 def need_table(group: Group, needs: Mapping[str, Need], tolerance: float) -> StudyTable:
@@ -14,7 +16,7 @@ def need_table(group: Group, needs: Mapping[str, Need], tolerance: float) -> Stu
     rows: list[list[Cell]] = [
         [
             name,
-            *(need.unsound or _or_more(r) for r in (need.enough, need.possibly, need.surely)),
+            *(need.unsound or called(r or inf, group) for r in (need.enough, need.possibly, need.surely)),
             group.shown(need.full),
         ]
         for name, need in sorted(needs.items())
@@ -59,10 +61,12 @@ def need_sentence(group: Group, model: str, need: Need, tolerance: float) -> str
     if need.enough is None:
         if need.most is None or need.last_gain is None:
             return f"{start} was fitted to all labels only: {full}{by}."
-        return f"{start} is not saturated: {_gain(group.metric, need.last_gain)} from {need.most} to {_all(group)}{by}."
+        rest = "; its fits to numbers between are not sound" if need.unsound_above else ""
+        gain = f"{_gain(group.metric, need.last_gain)} from {need.most} to {_all(group)}"
+        return f"{start} is not saturated: {gain}{by}{rest}."
     within = f"within {amount_words(group.metric, tolerance)} of what it reaches with {_all(group)} ({full}){by}"
     noun = "label" if need.enough == 1 else "labels"
-    between = how_sure(need.enough, need.possibly, need.surely, group)
+    between = how_sure(need.enough, need.possibly, need.surely or inf, group)
     return f"{start} needs {need.enough} {noun} per item ({between}) to come {within}."
 
 
@@ -73,7 +77,7 @@ def worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -
     if group.why or not sound:
         return {}
     name, need = max(sorted(sound.items()), key=lambda pair: pair[1].full.mean)  # the order of trials decides no tie
-    if need.most is None or need.last_gain is None:
+    if need.most is None or need.last_gain is None or need.unsound_above:
         return {}
     gain, amount = need.last_gain, amount_words(group.metric, tolerance)
     told = f"{_gain(group.metric, gain)} from {need.most} labels per item to {_all(group)}"
@@ -91,15 +95,16 @@ def worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -
 
 
 def _all(group: Group) -> str:
-    return "all labels" if group.all_labels is None else f"all {group.all_labels} labels"
+    """Returns `all 10 labels`, `all labels (about 6.0)`."""
+    return (
+        f"all {group.all_labels} labels"
+        if group.all_labels is not None
+        else group.all_words.replace("all", "all labels")
+    )
 
 
 def _gain(metric: str, gain: Estimate) -> str:
     return f"{100 * gain.mean:+.1f} points" if is_share(metric) else f"{gain.mean:+.3f}"
-
-
-def _or_more(labels: int | None) -> str:
-    return "more than tried" if labels is None else str(labels)
 
 
 def amount_words(metric: str, tolerance: float) -> str:

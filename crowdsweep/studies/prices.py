@@ -11,17 +11,15 @@ from itertools import pairwise
 from math import inf, isfinite
 from typing import Any
 
-import numpy as np
-
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.power_law import Predicted
 from crowdsweep.metrics.wording import is_share, words
-from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.studies.axis import ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
-from crowdsweep.studies.labels_needed import Group, Labels, Points, Reach, loss_of
+from crowdsweep.studies.groups import Group, Labels, Points, bought
+from crowdsweep.studies.labels_needed import Reach, loss_of
 from crowdsweep.studies.targets import called
 
-SIZE = "n_annotations"
 POINT = 0.01
 """What one point is: of accuracy a hundredth, of a log-likelihood a hundredth of a nat."""
 
@@ -44,6 +42,15 @@ class Prices:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PointCost:
+    """What one point costs, with its 95 % interval where one is known; infinite where nothing is gained."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """What more labels bring, and what they cost.
 
@@ -52,7 +59,7 @@ class Step:
         at, until: the same as numbers.
         gain: in the metric's units.
         cost: of the labels that are added.
-        of_a_point, low, high: what one point costs on this step; infinite where nothing is gained.
+        point: what one point costs on this step.
     """
 
     start: str
@@ -61,9 +68,7 @@ class Step:
     until: float
     gain: Estimate
     cost: float
-    of_a_point: float
-    low: float
-    high: float
+    point: PointCost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,42 +96,6 @@ def prices_of(knobs: Mapping[str, Any]) -> Prices | None:
     return None if price is None else Prices(per_label=price, fixed=knobs.get("fixed_cost") or 0.0)
 
 
-def bought(point: AxisPoint, heldout: float) -> float | None:
-    """Returns how many labels there were in all, on average over the seeds; None where it is not known."""
-    sizes = point.by_seed.get(SIZE)
-    return float(np.mean(list(sizes.values()))) / (1.0 - heldout) if sizes else None
-
-
-def n_items_of(models: ModelsAlong, group: Group) -> float | None:
-    """Returns how many items have labels; None where it is not known.
-
-    So many labels per item are at most that many times the items, and just that where no item has fewer.
-    """
-    found = [
-        size / labels
-        for points in models.values()
-        for labels, point in points.items()
-        if labels is not None and (size := bought(point, group.heldout)) is not None
-    ]
-    return max(found, default=None)
-
-
-def labels_per_item(models: ModelsAlong, group: Group) -> dict[int | None, float]:
-    """Returns the mean number of labels of an item at each number that was asked for: items that have fewer keep what
-    they have. Where it is not known the number itself stands for it, and all labels are left out unless they are one.
-    """
-    known: dict[int | None, float] = {}
-    for points in models.values():
-        for labels, point in points.items():
-            if (size := bought(point, group.heldout)) is not None:
-                known.setdefault(labels, size)
-    n_items = n_items_of(models, group)
-    if n_items is None:
-        numbers = {labels for points in models.values() for labels in points}
-        return {labels: number for labels in numbers if isfinite(number := group.number(labels))}
-    return {labels: size / n_items for labels, size in known.items()}
-
-
 def steps_of(points: Points, group: Group, prices: Prices) -> list[Step]:
     """Returns what each step from one number of labels to the next brings and costs; those of sound fits."""
     sound = {labels: point for labels, point in points.items() if not point.unsound(group.metric)}
@@ -146,18 +115,18 @@ def steps_of(points: Points, group: Group, prices: Prices) -> list[Step]:
                 until=group.number(after),
                 gain=gain,
                 cost=cost,
-                **cost_of_a_point(cost, gain),
+                point=cost_of_a_point(cost, gain),
             )
         )
     return found
 
 
-def cost_of_a_point(cost: float, gain: Estimate | Predicted) -> dict[str, float]:
-    """Returns what one point costs, with its interval, where so much brings this gain."""
+def cost_of_a_point(cost: float, gain: Estimate | Predicted) -> PointCost:
+    """Returns what one point costs where so much brings this gain."""
     mean = gain.mean if isinstance(gain, Estimate) else gain.value
-    low, high = (mean if one is None else one for one in (gain.low, gain.high))
-    value, least, most = (POINT * cost / one if one > 0 else inf for one in (mean, high, low))
-    return {"of_a_point": value, "low": least, "high": most}
+    ends = [POINT * cost / one if one > 0 else inf for one in (gain.high, gain.low) if one is not None]
+    low, high = ends if len(ends) == 2 else (None, None)
+    return PointCost(value=POINT * cost / mean if mean > 0 else inf, low=low, high=high)
 
 
 def cheapest(reached: Mapping[str, Reach], models: ModelsAlong, group: Group, prices: Prices) -> Plan | None:
@@ -196,6 +165,21 @@ def finite(amount: float) -> float | None:
 def point_words(metric: str) -> str:
     """Returns what one point is called: `a point`, `0.01 nats`."""
     return "a point" if is_share(metric) else f"{POINT:g} nats"
+
+
+def point_cost_words(point: PointCost) -> str:
+    """Returns what a point costs, with its interval: `4.32 (2.69 to 12.14)`, `no gain (at best 1.30)`."""
+    low, high = point.low, point.high
+    if not isfinite(point.value):
+        return "no gain" + (f" (at best {money(low)})" if low is not None and isfinite(low) else "")
+    return money(point.value) + ("" if low is None or high is None else f" ({money(low)} to {money(high)})")
+
+
+def numbers_of(point: PointCost) -> dict[str, Any]:
+    """Returns the same for programs."""
+    ends = {name: None if one is None else finite(one) for name, one in (("low", point.low), ("high", point.high))}
+    note = "" if isfinite(point.value) else "nothing is gained"
+    return {"value": finite(point.value), **ends, "note": note}
 
 
 def prices_part(
@@ -238,20 +222,17 @@ def _step_row(group: Group, model: str, step: Step) -> list[Cell]:
     scale, digits = (100.0, 1) if is_share(group.metric) else (1.0, 3)
     ends = [] if step.gain.low is None or step.gain.high is None else [step.gain.low, step.gain.high]
     between = f" [{', '.join(f'{scale * end:+.{digits}f}' for end in ends)}]" if ends else ""
-    point = money(step.of_a_point) + (f" ({money(step.low)} to {money(step.high)})" if ends else "")
     gain = f"{scale * step.gain.mean:+.{digits}f}{between}"
-    return [model, f"{step.start} → {step.end}", gain, money(step.cost), point]
+    return [model, f"{step.start} → {step.end}", gain, money(step.cost), point_cost_words(step.point)]
 
 
 def _step_numbers(group: Group, model: str, step: Step) -> list[StudyNumber]:
-    place: dict[str, Any] = {"at": finite(step.at), "until": finite(step.until)}
+    place: dict[str, Any] = {"at": group.told(step.at), "until": group.told(step.until)}
     own: dict[str, Any] = {"dataset": group.dataset, "model": model, "metric": group.metric, "about": "tried", **place}
-    ends: dict[str, Any] = {"low": finite(step.low), "high": finite(step.high)}
-    note = "" if isfinite(step.of_a_point) else "nothing is gained"
     return [
         StudyNumber(quantity="gain", value=step.gain.mean, low=step.gain.low, high=step.gain.high, **own),
         StudyNumber(quantity="cost", value=step.cost, **own),
-        StudyNumber(quantity="cost_of_a_point", value=finite(step.of_a_point), **ends, note=note, **own),
+        StudyNumber(quantity="cost_of_a_point", **numbers_of(step.point), **own),
     ]
 
 
@@ -260,7 +241,9 @@ def _plan_words(group: Group, plan: Plan) -> str:
     told = f"{plan.model} with {called(plan.labels, group)} {noun} per item, {money(plan.cost)}"
     start = f"cheapest way to {plan.aim}: {told}"
     if plan.sure_labels is None or plan.sure_cost is None:
-        return f"{start}; more than was tried to be sure."
+        return f"{start}; nothing that was tried is sure."
+    if (plan.sure_model, plan.sure_labels) == (plan.model, plan.labels):
+        return f"{start}, and that is sure."
     sure = f"{plan.sure_model} with {called(plan.sure_labels, group)}, {money(plan.sure_cost)}"
     return f"{start}; to be sure {sure}."
 
@@ -272,7 +255,7 @@ def _plan_number(group: Group, plan: Plan) -> StudyNumber:
         metric=group.metric,
         quantity="cost",
         about=f"cheapest way to {plan.aim}",
-        at=finite(plan.labels),
+        at=group.told(plan.labels),
         value=plan.cost,
         high=plan.sure_cost,
         note="" if plan.sure_labels is None else f"surely {plan.sure_model} with {called(plan.sure_labels, group)}",

@@ -4,8 +4,9 @@ The annotations of a dataset are thinned to r labels per item (seeded and nested
 those kept at r = 5), for several r, beside the full set. Every model meets the same thinned sample at the same seed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.wording import readable
 from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.studies.allocation import ADAPTIVE, PARAMETER, allocation_part, by_allocation
-from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis, curve_over, log_spaced
+from crowdsweep.studies.axis import ModelsAlong, along_axis, curve_over, log_spaced
 from crowdsweep.studies.contract import (
     Cell,
     Curve,
@@ -28,33 +29,31 @@ from crowdsweep.studies.contract import (
     expand_datasets,
     gold_models,
     positive_number,
-    scored_by,
     true_or_false,
     unless_left_out,
     whole_numbers,
 )
-from crowdsweep.studies.labels_needed import Group, Need, cheaper_matches, need_of
+from crowdsweep.studies.groups import AXIS, SIZE, Group, groups_of, labels_per_item
+from crowdsweep.studies.in_short import TARGET, Row, short_row, short_table
+from crowdsweep.studies.labels_needed import Need, cheaper_matches, need_of
 from crowdsweep.studies.more_labels import beyond_part
 from crowdsweep.studies.need_words import amount_words, match_table, need_sentence, need_table, worth_labelling
-from crowdsweep.studies.prices import SIZE, labels_per_item, prices_of, prices_part
+from crowdsweep.studies.prices import prices_of, prices_part
 from crowdsweep.studies.targets import (
     best_reached,
     needed_number,
     reached_part,
     rivals_reached,
+    target_of,
     targets_reached,
 )
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
-
-_AXIS = "redundancy"
-# Report trials have a held-out likelihood only where nothing else can tell: there, accuracy is against their own votes.
-_QUALITY = ("test_accuracy", HELDOUT, "dev_accuracy", "train_accuracy")
-
 
 _NOTES = (
     "Thinned samples are nested and drawn anew for each seed; items with fewer labels keep all they have.",
     "Differences to the full set are paired by seed, and by item where the scores of items are known.",
     "Their 95 % intervals say what is possibly, surely enough: surely only where they vary over items too.",
+    "Intervals say what other items and seeds would give, labelled by these annotators; other annotators may differ.",
     "Where seeds collapsed or fits are flagged, no number of labels is enough, and nothing is as good.",
 )
 _WITHOUT_GOLD = (
@@ -69,7 +68,7 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
 
     Raises:
         SweepFileError: the sweep names no dataset, or the numbers of a dataset are missing or of one that is not there,
-            or there is a fixed cost and no price.
+            or a target is of one that is not there, or there is a fixed cost and no price.
     """
     where = f"{config.source or config.name}: study redundancy"
     if knobs["fixed_cost"] and knobs["price_per_label"] is None:
@@ -86,13 +85,18 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
             f"{where}.labels_per_item: expected a list for each of the datasets {', '.join(names)}, got lists for "
             f"{', '.join(map(str, labels)) or 'none'}"
         )
+    targets: Mapping[str, float] = knobs["target"] if isinstance(knobs["target"], Mapping) else {}
+    if strange := sorted(targets.keys() - set(names)):
+        raise SweepFileError(
+            f"{where}.target: expected shares of the datasets {', '.join(names)}, got one of {', '.join(strange)}"
+        )
     found: list[DatasetEntry] = []
     for entry in config.datasets:
-        found += expand_datasets(config, (entry,), _AXIS, [*labels[entry.name], None]).datasets
+        found += expand_datasets(config, (entry,), AXIS, [*labels[entry.name], None]).datasets
         if knobs["adaptive"]:
             told = replace(entry, params={**entry.params, PARAMETER: ADAPTIVE})
             more = [number for number in labels[entry.name] if number > 1]  # of one label each, none can go elsewhere
-            found += expand_datasets(config, (told,), _AXIS, more).datasets
+            found += expand_datasets(config, (told,), AXIS, more).datasets
     return replace(config, datasets=tuple(found))
 
 
@@ -100,23 +104,36 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any], item_scores: ItemScores
     """Returns the curves against labels per item, the need of each model, and where fewer labels do as well."""
     gold = gold_models(table)
     evenly, adaptively = by_allocation(table)
-    groups = list(_groups(evenly, item_scores))
+    groups = list(groups_of(evenly, item_scores))
     told = {group.metric for group in groups}
-    adaptive = along_axis(adaptively, _AXIS, [*sorted(told), SIZE], item_scores)
-    parts = [_part(group, gold, knobs, adaptive.get(group.dataset, {})) for group in groups]
+    adaptive = along_axis(adaptively, AXIS, [*sorted(told), SIZE], item_scores)
+    told_of = [_part(group, gold, knobs, adaptive.get(group.dataset, {})) for group in groups]
+    parts = [one.report for one in told_of]
+    findings = [finding for part in parts for finding in part.findings[:1]]  # the first of every dataset, then the rest
+    findings += [finding for part in parts for finding in part.findings[1:]]
+    findings += [sentence for one in told_of for sentence in one.needs]  # of every model: after what is decided on
     ranks_by_answers = any(number.metric == HELDOUT for part in parts for number in part.numbers)
     return StudyReport(
         title=TEMPLATE.title,
-        findings=[finding for part in parts for finding in part.findings] or ["No trial has finished yet."],
+        findings=findings or ["No trial has finished yet."],
         curves=[curve for part in parts for curve in part.curves],
-        tables=[told for part in parts for told in part.tables],
+        tables=[*short_table([one.row for one in told_of]), *(told for part in parts for told in part.tables)],
         notes=[*_NOTES, *([_WITHOUT_GOLD] if ranks_by_answers else [])] if parts else [],
         next_steps={dataset: step for part in parts for dataset, step in part.next_steps.items()},
         numbers=[number for part in parts for number in part.numbers],
     )
 
 
-def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive: ModelsAlong) -> StudyReport:
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """What is told of one group of models: its report, how many labels each of them needs, and all in short."""
+
+    report: StudyReport
+    needs: Sequence[str]
+    row: Row
+
+
+def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive: ModelsAlong) -> _Part:
     """Returns what is told of one group of models.
 
     Args:
@@ -125,25 +142,24 @@ def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive
         knobs: of the study.
         adaptive: models of the dataset with labels given adaptively.
     """
-    tolerance, target, prices = knobs["tolerance"], knobs["target"], prices_of(knobs)
+    tolerance, target, prices = knobs["tolerance"], target_of(knobs["target"], group.dataset), prices_of(knobs)
     within = amount_words(group.metric, tolerance)
     competitors = {name: points for name, points in group.models.items() if name not in gold}
     needs = {name: need for name, points in competitors.items() if (need := need_of(points, group, tolerance))}
     to_target, to_rival = targets_reached(group, competitors, target), rivals_reached(group, competitors)
     near_best = best_reached(group, competitors, tolerance, within)
+    beyond = beyond_part(group, competitors, target, prices)
     told = [
         reached_part(group, to_target, to_rival),
         prices_part(group, competitors, {"reach": to_target, "come": near_best}, prices),
-        beyond_part(group, competitors, target, prices),
+        beyond,
         allocation_part(group, competitors, adaptive, target, prices),
     ]
     matches = cheaper_matches(competitors, group.metric)
-    return StudyReport(
+    aims = {TARGET: to_target, f"within {within} of the best": near_best}
+    report = StudyReport(
         title="",
-        findings=[
-            *(finding for part in told for finding in part.findings),
-            *(need_sentence(group, name, need, tolerance) for name, need in sorted(needs.items())),
-        ],
+        findings=[finding for part in told for finding in part.findings],
         curves=[_curve(group, gold)],
         tables=[
             _means(group),
@@ -158,6 +174,8 @@ def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive
             *(number for part in told for number in part.numbers),
         ],
     )
+    sentences = [need_sentence(group, name, need, tolerance) for name, need in sorted(needs.items())]
+    return _Part(report=report, needs=sentences, row=short_row(group, competitors, aims, prices, beyond.numbers))
 
 
 def _steps(group: Group, steps: Iterable[Mapping[str, str]]) -> Mapping[str, str]:
@@ -185,53 +203,13 @@ def _need_numbers(group: Group, needs: Mapping[str, Need], within: str) -> list[
     return [
         _number(group, name, "labels_needed", about=about, note=need.unsound)
         if need.unsound
-        else needed_number(group, name, about, need.enough, need.possibly, need.surely)
+        else needed_number(group, name, about, *(r or inf for r in (need.enough, need.possibly, need.surely)))
         for name, need in sorted(needs.items())
     ]
 
 
 def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber:
     return StudyNumber(dataset=group.dataset, model=model, metric=group.metric, quantity=quantity, **rest)
-
-
-def _groups(table: pa.Table, item_scores: ItemScores) -> Iterator[Group]:
-    """Yields the models of each dataset by the metric that they have: those that label test items first, then those
-    that label training items only, by gold where there is some."""
-    for dataset, models in along_axis(table, _AXIS, [*_QUALITY, SIZE], item_scores).items():
-        by = scored_by(table, dataset)
-        all_labels = _all_labels(models)
-        left = {name: _without_copies(points, all_labels) for name, points in models.items()}
-        why = ""
-        for metric in _QUALITY:
-            able = {n: points for n, points in left.items() if any(p.by_seed.get(metric) for p in points.values())}
-            if not able or (metric.startswith("train_") and not by.training_gold):
-                continue
-            yield Group(dataset=dataset, metric=metric, models=able, all_labels=all_labels, heldout=by.heldout, why=why)
-            left = {name: points for name, points in left.items() if name not in able}
-            why = "training items against gold, as it labels no others"
-
-
-def _all_labels(models: ModelsAlong) -> int | None:
-    """Returns the smallest number of labels that keeps every annotation; None where there is none."""
-    kept = [
-        labels
-        for points in models.values()
-        if None in points
-        for labels, point in points.items()
-        if labels is not None and _same(point.by_seed.get(SIZE, {}), points[None].by_seed.get(SIZE, {}))
-    ]
-    return min(kept, default=None)
-
-
-def _same(some: Mapping[int, float], whole: Mapping[int, float]) -> bool:
-    common = some.keys() & whole.keys()
-    return bool(common) and all(some[seed] == whole[seed] for seed in common)
-
-
-def _without_copies(points: Mapping[int | None, AxisPoint], all_labels: int | None) -> dict[int | None, AxisPoint]:
-    if all_labels is None:
-        return dict(points)
-    return {labels: point for labels, point in points.items() if labels is None or labels < all_labels}
 
 
 def _sizes(models: ModelsAlong) -> list[int]:
@@ -263,9 +241,16 @@ def _means(group: Group) -> StudyTable:
         point = group.models[name].get(labels)
         return None if point is None else group.shown(point.estimate(group.metric, group.heldout))
 
+    sizes = labels_per_item(group.models, group)
+
+    def called(labels: int | None) -> str:
+        if labels is None:
+            return group.all_words
+        fewer = labels - sizes.get(labels, labels) > 0.05  # where some items have not so many
+        return f"{labels} (about {sizes[labels]:.1f})" if fewer else str(labels)
+
     rows: list[list[Cell]] = [
-        [group.all_words if labels is None else str(labels), *(mean(name, labels) for name in names)]
-        for labels in [*_sizes(group.models), None]
+        [called(labels), *(mean(name, labels) for name in names)] for labels in [*_sizes(group.models), None]
     ]
     return StudyTable(
         title=f"{group.dataset}: {readable(group.metric)}",
@@ -288,6 +273,11 @@ def _labels_per_item(value: Any) -> tuple[int, ...] | dict[str, tuple[int, ...]]
     """A knob's check: numbers for all datasets, or for each dataset by its name."""
     check = whole_numbers(1)
     return {str(name): check(numbers) for name, numbers in value.items()} if isinstance(value, dict) else check(value)
+
+
+def _target(value: Any) -> float | dict[str, float]:
+    """A knob's check: a share for all datasets, or for each dataset by its name."""
+    return {str(name): _share(one) for name, one in value.items()} if isinstance(value, dict) else _share(value)
 
 
 def _share(value: Any) -> float:
@@ -319,8 +309,8 @@ TEMPLATE = StudyTemplate(
         ),
         "target": Knob(
             default=None,
-            about="accuracy that is to be reached, as a share: 0.9 is 90 %",
-            check=unless_left_out(_share),
+            about="accuracy that is to be reached, for all or for each dataset, as a share: 0.9 is 90 %",
+            check=unless_left_out(_target),
         ),
         "price_per_label": Knob(
             default=None,
@@ -336,6 +326,6 @@ TEMPLATE = StudyTemplate(
     plans=plans,
     summarise=summarise,
     summarise_by_item=summarise,
-    axis=_AXIS,
+    axis=AXIS,
     along="labels per item",
 )

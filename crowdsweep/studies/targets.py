@@ -7,7 +7,19 @@ from crowdsweep.metrics.shown import number_words, show_number
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.studies.axis import ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
-from crowdsweep.studies.labels_needed import Group, Labels, Reach, match_of, reach_of
+from crowdsweep.studies.groups import Group, Labels
+from crowdsweep.studies.labels_needed import Reach, match_of, reach_of
+
+NONE = "none tried"
+"""What is surely enough where no number is: items may be too few to be sure of any."""
+
+
+def target_of(target: float | Mapping[str, float] | None, dataset: str) -> float | None:
+    """Returns the target of a dataset, which may have its parameters in brackets behind its name; None for none."""
+    if not isinstance(target, Mapping):
+        return target
+    fitting = [name for name in target if dataset == name or dataset.startswith(f"{name} (")]
+    return target[max(fitting, key=len)] if fitting else None
 
 
 def targets_reached(group: Group, competitors: ModelsAlong, target: float | None) -> dict[str, Reach]:
@@ -73,7 +85,7 @@ def rivals_reached(group: Group, competitors: ModelsAlong) -> dict[str, Reach]:
 def reached_part(group: Group, to_target: Mapping[str, Reach], to_rival: Mapping[str, Reach]) -> StudyReport:
     """Returns the findings, the table and the numbers of what was reached."""
     rows: list[list[Cell]] = [
-        [name, reach.aim, *(called(number, group) for number in (reach.enough, reach.possibly, reach.surely))]
+        [name, reach.aim, called(reach.enough, group), called(reach.possibly, group), called(reach.surely, group, NONE)]
         for reached in (to_target, to_rival)
         for name, reach in reached.items()
     ]
@@ -83,7 +95,8 @@ def reached_part(group: Group, to_target: Mapping[str, Reach], to_rival: Mapping
         title=f"{group.dataset}: labels per item to reach a given {words(group.metric)}",
         columns=["model", "to reach", "enough", "possibly enough", "surely enough"],
         rows=rows,
-        note="possibly: the 95 % interval does not rule it out; surely: from there on it rules out anything less",
+        note="possibly: the 95 % interval does not rule it out; surely: from there on it rules out anything less; "
+        f"{NONE}: more scored items, or more labels, would make it sure",
     )
     numbers = [
         needed_number(group, name, f"to reach {reach.aim}", reach.enough, reach.possibly, reach.surely)
@@ -96,17 +109,17 @@ def reached_part(group: Group, to_target: Mapping[str, Reach], to_rival: Mapping
     )  # fmt: skip
 
 
-def called(number: Labels | None, group: Group) -> str:
-    """Returns what a number of labels per item is called: `5`, `all (10)`, `more than tried`."""
+def called(number: Labels | None, group: Group, otherwise: str = "more than tried") -> str:
+    """Returns what a number of labels per item is called: `5`, `all (10)`; none is called as `otherwise` says."""
     if number is None:
-        return "more than tried"
+        return otherwise
     return group.all_words if not isfinite(number) or number == group.all_labels else str(int(number))
 
 
 def how_sure(enough: Labels, possibly: Labels | None, surely: Labels | None, group: Group) -> str:
     """Returns `possibly 3, 7 to be sure`."""
     low = enough if possibly is None else min(possibly, enough)
-    ending = "more than were tried are needed to be sure" if surely is None else f"{called(surely, group)} to be sure"
+    ending = "none that was tried is sure" if surely is None else f"{called(surely, group)} to be sure"
     return f"possibly {called(low, group)}, {ending}" if low != enough else ending
 
 
@@ -115,8 +128,12 @@ def needed_number(
 ) -> StudyNumber:
     """Returns how many labels are needed, for programs: low is what is possibly, high what is surely enough."""
     names = {"enough": enough, "possibly": possibly, "surely": surely}
-    told = [f"{name}: {called(one, group)}" for name, one in names.items() if one is None or not isfinite(one)]
-    value, low, high = (None if one is None or not isfinite(one) else one for one in names.values())
+    told = [
+        f"{name}: {called(one, group, NONE if name == 'surely' else 'more than tried')}"
+        for name, one in names.items()
+        if one is None or not isfinite(one)
+    ]
+    value, low, high = (None if one is None else group.told(one) for one in names.values())
     return StudyNumber(
         dataset=group.dataset,
         model=model,

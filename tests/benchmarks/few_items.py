@@ -24,7 +24,8 @@ from crowdsweep.analysis.paired import SIGNIFICANCE, Scores, against_best
 from crowdsweep.metrics.differences import difference
 from crowdsweep.metrics.intervals import few_seeds_interval
 from crowdsweep.studies.axis import AxisPoint
-from crowdsweep.studies.labels_needed import Group, loss_of, need_of
+from crowdsweep.studies.groups import Group
+from crowdsweep.studies.labels_needed import loss_of, need_of
 
 METRIC = "test_accuracy"
 LABELS, ALL = (1, 2, 3, 5, 7), 10

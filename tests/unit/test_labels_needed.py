@@ -10,7 +10,8 @@ from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.shown import show_score
 from crowdsweep.studies.axis import AxisPoint, along_axis
 from crowdsweep.studies.contract import check_knobs
-from crowdsweep.studies.labels_needed import Group, cheaper_matches, loss_of, need_of
+from crowdsweep.studies.groups import Group
+from crowdsweep.studies.labels_needed import cheaper_matches, loss_of, need_of
 from crowdsweep.studies.redundancy import TEMPLATE, summarise
 
 METRIC = "test_accuracy"

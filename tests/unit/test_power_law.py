@@ -61,23 +61,49 @@ def test_what_does_not_determine_a_law_is_refused(means: np.ndarray, noise: floa
 
 
 def test_a_prediction_as_uncertain_as_all_that_was_seen_is_refused() -> None:
-    found = replace(fitted(law(np.array(LABELS), drop=0.05)), miss=0.04)  # 2.8 points each way, of a rise of 4.5
+    found = replace(fitted(law(np.array(LABELS), drop=0.05)), miss=0.02)  # 1.96 × 1.4 points each way, of a rise of 4.5
     assert "wider than all of the rise" in found.gain(20.0).refused
-    assert not replace(found, miss=0.02).gain(20.0).refused
+    assert not replace(found, miss=0.01).gain(20.0).refused
 
 
-def test_what_is_there_is_what_more_labels_add_to() -> None:
-    """Where votes of an even number of labels tie, the last mean lies beside the law; what is gained begins there."""
-    means = law(np.array(LABELS)) + np.array([0, 0, 0, 0, 0, -0.01])
-    found = fitted(means)
-    end = float(found.law[0] - found.law[1] * 20.0 ** -found.law[2])
-    assert found.gain(20.0).value == pytest.approx(end - float(means[-1]))
+def test_more_labels_add_to_the_last_mean_what_the_law_adds() -> None:
+    """Where votes of an even number of labels tie, the last mean lies beside the law: that is no gain of more labels,
+    and the target is as far from that mean as the law says."""
+    found = fitted(law(np.array(LABELS)) + np.array([0, 0, 0, 0, 0, -0.01]))
+    at_ten, at_twenty = (float(found.law[0] - found.law[1] * r ** -found.law[2]) for r in (10.0, 20.0))
+    gain = found.gain(20.0)
+    assert gain.value == pytest.approx(at_twenty - at_ten)
+    assert at_ten > found.last + 0.003
+    assert found.labels_for(found.last + gain.value).value == pytest.approx(20.0)
+
+
+def test_what_is_reached_already_needs_no_more_than_was_tried_and_an_end_too_far_is_none() -> None:
+    found = fitted(law(np.array(LABELS)) + np.array([0, 0, 0, 0, 0, 0.003]))
+    assert found.labels_for(found.last).value <= 10.0
+    needed = found.labels_for(found.last + 0.009)
+    assert 10.0 < needed.value < 20.0
+    assert needed.high == np.inf  # 24 labels or none, where nothing tells farther than 20
+
+
+def test_four_numbers_of_labels_have_to_be_wide_apart() -> None:
+    for labels, known in (((1.0, 2.0, 3.0, 4.0), False), ((1.0, 3.0, 5.0, 7.0), True)):
+        means = law(np.array(labels))
+        found = fit(labels, means, drawn(means, 0.001), 1.0)
+        assert isinstance(found, PowerLaw) is known
+        assert known or found == "4 numbers of labels within a factor of 4 tell too little"
 
 
 def test_a_share_never_ends_above_all() -> None:
     found = fitted(law(np.array(LABELS), top=1.02, drop=0.3, rate=0.8))
     assert found.law[0] <= 1.0
     assert found.draws[:, 0].max() <= 1.0
+
+
+def test_no_gain_goes_beyond_what_is_left() -> None:
+    found = replace(fitted(law(np.array(LABELS), top=0.995, drop=0.25)), miss=0.05)
+    gain = found.gain(20.0)
+    assert gain.high == pytest.approx(1.0 - found.last)  # 97 % are right: three points are left
+    assert gain.low < gain.value < gain.high
 
 
 def test_what_the_law_missed_widens_what_it_predicts() -> None:

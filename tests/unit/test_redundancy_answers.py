@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 from journals import folded, made_up_sweep, made_up_trials
 
@@ -21,8 +22,11 @@ from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.record.journal import Journal
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.contract import StudyNumber, StudyReport, check_knobs, expand_study
-from crowdsweep.studies.labels_needed import Group, match_of, reach_of
-from crowdsweep.studies.prices import labels_per_item, money, n_items_of
+from crowdsweep.studies.groups import Group, labels_per_item, n_items_of
+from crowdsweep.studies.labels_needed import match_of, need_of, reach_of
+from crowdsweep.studies.more_labels import law_of
+from crowdsweep.studies.need_words import need_sentence, worth_labelling
+from crowdsweep.studies.prices import money
 from crowdsweep.studies.redundancy import TEMPLATE, summarise
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 from crowdsweep.views.report_files import write_files
@@ -114,12 +118,15 @@ def test_a_report_says_labels_gain_and_money_as_one_would_read_them() -> None:
     found = report({"a": CURVE, "b": {r: s - 0.02 for r, s in CURVE.items()}}, target=0.865, price_per_label=0.05)
     told = "\n".join(found.findings)
     assert (
-        "d: 86.5 % (test accuracy) is reached with the fewest labels by a: 5 labels per item (all to be sure)." in told
+        "d: 86.5 % (test accuracy) is reached with the fewest labels by a: 5 labels per item (all (10) to be sure)."
+        in told
     )
     # b ends at 87.5 %: a is above that from 7 labels on.
     assert "d: a is as good as b with all labels (87.5) from 7 labels per item on" in told
     # 5 labels of 1,000 items at .05: 250.
-    assert "d: the cheapest way to reach 86.5 %: a with 5 labels per item, 250; to be sure a with all, 500." in told
+    assert (
+        "d: the cheapest way to reach 86.5 %: a with 5 labels per item, 250; to be sure a with all (10), 500." in told
+    )
     assert "d: a by its fitted curve, 10 → 14 labels per item: +" in told
     (step,) = numbers(found, "cost_of_a_point", "tried")[3:4]
     assert (step.at, step.until) == (5.0, 7.0)
@@ -135,6 +142,60 @@ def test_a_report_says_labels_gain_and_money_as_one_would_read_them() -> None:
     step_text = found.next_steps["d"]
     assert "The cheapest way to reach 86.5 %" in step_text
     assert "By its fitted curve a would gain" in step_text
+
+
+def test_no_price_of_a_point_where_nothing_is_gained_and_what_it_would_be_at_best() -> None:
+    found = report({"a": {1: 0.7, 2: 0.699, 3: 0.66, None: 0.8}}, price_per_label=0.05)
+    (table,) = [table for table in found.tables if "what labels cost" in table.title]
+    cells = {str(row[1]): str(row[4]) for row in table.rows}
+    assert cells["1 → 2"].startswith("no gain (at best ")  # one of 1,000 items is worse: that may be chance
+    assert cells["2 → 3"] == "no gain"  # 39 are worse, none is better
+    steps = numbers(found, "cost_of_a_point", "tried")
+    assert [(step.value, step.note) for step in steps[:2]] == [(None, "nothing is gained")] * 2
+
+
+def test_a_model_is_surely_as_good_as_itself() -> None:
+    """Items leave open whether another model that is right on the same ones would be as good on others."""
+    own, other = point(0.9), point(0.9)
+    reach = match_of({None: other, 3: point(0.5)}, GROUP, own, "b", tolerance=0.001)
+    assert reach is not None
+    assert (reach.enough, reach.surely) == (10, None)
+    reach = match_of({None: own, 3: point(0.5)}, GROUP, own, "a", tolerance=0.001)
+    assert reach is not None
+    assert (reach.enough, reach.possibly, reach.surely) == (10, 10, 10)
+    found = report({"a": {1: 0.7, None: 0.9}}, price_per_label=0.05)
+    assert (
+        "d: the cheapest way to come within 1 point of a with all labels: a with all (10) labels per item, 500, "
+        "and that is sure."
+    ) in found.findings
+
+
+def test_a_curve_is_told_only_from_where_on_all_fits_are_sound() -> None:
+    """Fits that collapse at three labels and recover at five have no curve through them, whatever one brings."""
+    points = {labels: point(share) for labels, share in CURVE.items()}
+    sizes: dict[int | None, float] = {labels: float(labels or 10) for labels in points}
+    assert not isinstance(law_of(points, GROUP, sizes), str)
+    points[1].flags[0] = "collapsed"
+    law = law_of(points, GROUP, sizes)
+    assert not isinstance(law, str)
+    assert law.labels == (2.0, 3.0, 5.0, 7.0, 10.0)
+    points[3].flags[0] = "collapsed"
+    told = "from all labels down, fits are sound at 3 numbers only, and a curve takes 4"
+    assert law_of(points, GROUP, sizes) == told
+
+
+def test_a_gain_is_between_sound_fits_and_says_what_it_skips() -> None:
+    points = {labels: point(share) for labels, share in {1: 0.7, 3: 0.6, 5: 0.65, None: 0.895}.items()}
+    for labels in (3, 5):
+        points[labels].flags[0] = "collapsed"
+    need = need_of(points, GROUP, 0.01)
+    assert need is not None
+    assert need.last_gain is not None
+    assert (need.most, need.unsound_above, need.last_gain.mean) == (1, True, pytest.approx(0.195))
+    assert need_sentence(GROUP, "a", need, 0.01) == (
+        "d: a is not saturated: +19.5 points from 1 to all 10 labels; its fits to numbers between are not sound."
+    )
+    assert worth_labelling(GROUP, {"a": need}, 0.01) == {}
 
 
 def test_a_fixed_cost_is_paid_once() -> None:
@@ -172,6 +233,58 @@ def test_items_with_fewer_labels_count_with_what_they_have() -> None:
     group = Group(dataset="d", metric=METRIC, models={"a": points}, all_labels=None, heldout=0.0, why="")
     assert n_items_of(group.models, group) == 1000
     assert labels_per_item(group.models, group) == {1: 1.0, 3: 3.0, 5: 4.0, None: 6.5}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words", "number"),
+    [
+        ({1: 1000.0, 5: 5000.0, None: 39_000.0}, "all (39)", 39),
+        ({1: 1000.0, 5: 4600.0, None: 6000.0}, "all (about 6.0)", 6.0),  # a mean of items that differ
+        ({1: 1000.0, 5: 5000.0, None: 7240.0}, "all (about 7.2)", 7.24),
+    ],
+)
+def test_all_labels_are_called_by_their_number(sizes: Mapping[int | None, float], words: str, number: float) -> None:
+    events = []
+    for labels, size in sizes.items():
+        metrics = [{METRIC: 0.6 if labels else 0.8, "n_annotations": size} for _ in range(3)]
+        events += made_up_trials("a", "d", metrics, dataset_params={} if labels is None else {"redundancy": labels})
+    table = results_table(folded(made_up_sweep(events, models=[{"name": "a", "label": "a", "params": {}}])))
+    found = summarise(table, check_knobs(TEMPLATE, {"target": 0.7, "price_per_label": 1}))
+    (means,) = [table for table in found.tables if table.title == "d: test accuracy, %"]
+    five = "5 (about 4.6)" if sizes[5] == 4600.0 else "5"
+    assert [row[0] for row in means.rows] == ["1", five, words]
+    assert f"a with {words} labels per item" in "\n".join(found.findings)
+    (needed,) = numbers(found, "labels_needed", "to reach 70.0 %")
+    assert needed.value == number
+    assert numbers(found, "cost_of_a_point", "tried")[-1].until == number
+
+
+def test_each_dataset_has_its_target_and_its_row() -> None:
+    events = []
+    for dataset, shares in {"d": {1: 0.6, None: 0.8}, "e": {1: 0.7, None: 0.9}}.items():
+        for labels, share in shares.items():
+            params: dict[str, Any] = {"annotators": 5} if dataset == "e" else {}
+            params |= {} if labels is None else {"redundancy": labels}
+            metrics = [{METRIC: share, "n_annotations": 100.0 * (labels or 3)} for _ in range(3)]
+            events += made_up_trials("a", dataset, metrics, dataset_params=params)
+    table = results_table(folded(made_up_sweep(events, models=[{"name": "a", "label": "a", "params": {}}])))
+    found = summarise(table, check_knobs(TEMPLATE, {"target": {"d": 0.5, "e": 0.85}, "price_per_label": 1}))
+    reached = "(test accuracy) is reached with the fewest labels by a"
+    assert found.findings[:2] == [  # the first of each dataset before the second of any
+        f"d: 50.0 % {reached}: 1 label per item (none that was tried is sure).",
+        f"e (annotators: 5): 85.0 % {reached}: all (3) labels per item (none that was tried is sure).",
+    ]
+    short = found.tables[0]
+    assert short.title.startswith("In short")
+    rows = [dict(zip(short.columns, row, strict=True)) for row in short.rows]
+    assert [(row["dataset"], row["labels"], row["to reach the target"]) for row in rows] == [
+        ("d", "all (3)", "50.0 %: 1 by a (none that was tried is sure), 100"),
+        ("e (annotators: 5)", "all (3)", "85.0 %: all (3) by a (none that was tried is sure), 300"),
+    ]
+    assert {row["last step: cost of a point"] for row in rows} == {"1 → all (3): 10.00"}
+    alone = table.filter(pyarrow.compute.field("dataset") == "d")
+    found = summarise(alone, check_knobs(TEMPLATE, {"target": {"d": 0.5}}))
+    assert not any(one.title.startswith("In short") for one in found.tables)
 
 
 def test_adaptive_labels_stand_beside_the_same_number_given_evenly() -> None:
@@ -255,6 +368,8 @@ def _sweep(**knobs: Any) -> SweepConfig:
     [
         ({"target": 90}, r"study.target .*expected a share, at most 1 \(0.9 for 90 %\), got 90"),
         ({"target": 0}, "study.target .*positive number"),
+        ({"target": {"d": 90}}, r"study.target .*expected a share, at most 1"),
+        ({"target": {"e": 0.9}}, "study redundancy.target: expected shares of the datasets d, got one of e"),
         ({"price_per_label": -1}, "study.price_per_label .*positive number, got -1"),
         ({"price_per_label": "5 cent"}, "study.price_per_label .*positive number"),
         ({"price_per_label": 1, "fixed_cost": -5}, "study.fixed_cost .*a number of at least 0"),

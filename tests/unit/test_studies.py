@@ -26,7 +26,8 @@ from crowdsweep.studies.contract import (
     with_datasets,
     with_gold_models,
 )
-from crowdsweep.studies.labels_needed import Group, Match, cheaper_matches, need_of
+from crowdsweep.studies.groups import Group
+from crowdsweep.studies.labels_needed import Match, cheaper_matches, need_of
 from crowdsweep.studies.redundancy import TEMPLATE as REDUNDANCY
 from crowdsweep.studies.sparsity import TEMPLATE as SPARSITY
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
@@ -241,7 +242,7 @@ def test_label_only_models_have_a_curve_of_their_own() -> None:
     assert [[line.label for line in curve.lines] for curve in report.curves] == [["net"], ["mv"]]
     net, mv = report.findings
     assert net.startswith("d: net needs 2 labels per item")
-    assert "with all labels (70.0) (train accuracy: training items against gold, as it labels no others)" in mv
+    assert "with all 5 labels (70.0) (train accuracy: training items against gold, as it labels no others)" in mv
     own_votes = _redundancy(rows, training_gold=False)
     assert [curve.y_label for curve in own_votes.curves] == ["test accuracy, %"]
 

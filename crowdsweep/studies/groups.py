@@ -1,0 +1,162 @@
+"""The models of a dataset that are compared along labels per item, and how many labels their items had.
+
+What was bought are the annotations of the training items, those that a fit held out among them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+
+import numpy as np
+import pyarrow as pa
+
+from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.shown import show_with_interval
+from crowdsweep.record.array_names import ItemScores
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis
+from crowdsweep.studies.contract import scored_by
+
+AXIS = "redundancy"
+SIZE = "n_annotations"
+# Report trials have a held-out likelihood only where nothing else can tell: there, accuracy is against their own votes.
+_QUALITY = ("test_accuracy", HELDOUT, "dev_accuracy", "train_accuracy")
+_EXACT = 1e-6
+
+Points = Mapping[int | None, AxisPoint]
+"""Labels per item (None: all) → what a model reaches."""
+Labels = int | float
+"""Per item; infinite for all of them, where items have more than any number tried."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Models of one dataset that have the same metric.
+
+    Attributes:
+        dataset: with its other parameters.
+        metric: theirs.
+        models: their points; of two numbers of labels that keep the same annotations only all labels.
+        all_labels: the number of labels per item that all labels are; None where items differ in it.
+        heldout: as for `AxisPoint.estimate`.
+        why: why they have a metric of their own; empty for the first group of a dataset.
+        all_mean: the mean number of labels of an item that all labels are; None where it is not known.
+    """
+
+    dataset: str
+    metric: str
+    models: ModelsAlong
+    all_labels: int | None
+    heldout: float
+    why: str
+    all_mean: float | None = None
+
+    def number(self, labels: int | None) -> float:
+        """Returns a number of labels per item as one that can be ordered."""
+        return float(labels or self.all_labels or inf)
+
+    def told(self, labels: Labels) -> Labels | None:
+        """Returns a number of labels per item for programs: of all labels their number or mean."""
+        return labels if isfinite(labels) else self.all_labels or self.all_mean
+
+    @property
+    def all_words(self) -> str:
+        """What all labels are called: `all (10)`, `all (about 6.0)` where items differ."""
+        if self.all_labels is not None:
+            return f"all ({self.all_labels})"
+        return "all" if self.all_mean is None else f"all (about {self.all_mean:.1f})"
+
+    def shown(self, found: Estimate | None) -> str | None:
+        """Returns a mean and its interval as they stand everywhere; None where there is nothing."""
+        return None if found is None else show_with_interval(found, self.metric)
+
+
+def groups_of(table: pa.Table, item_scores: ItemScores) -> Iterator[Group]:
+    """Yields the models of each dataset by the metric that they have: those that label test items first, then those
+    that label training items only, by gold where there is some."""
+    for dataset, models in along_axis(table, AXIS, [*_QUALITY, SIZE], item_scores).items():
+        by = scored_by(table, dataset)
+        copy = _all_labels(models)
+        every = Group(dataset=dataset, metric="", models=models, all_labels=copy, heldout=by.heldout, why="")
+        every, why = _with_mean(every), ""
+        left = {name: _without_copies(points, copy) for name, points in models.items()}
+        for metric in _QUALITY:
+            able = {n: points for n, points in left.items() if any(p.by_seed.get(metric) for p in points.values())}
+            if not able or (metric.startswith("train_") and not by.training_gold):
+                continue
+            yield replace(every, metric=metric, models=able, why=why)
+            left = {name: points for name, points in left.items() if name not in able}
+            why = "training items against gold, as it labels no others"
+
+
+def _all_labels(models: ModelsAlong) -> int | None:
+    """Returns the smallest number of labels that keeps every annotation; None where there is none."""
+    kept = [
+        labels
+        for points in models.values()
+        if None in points
+        for labels, point in points.items()
+        if labels is not None and _same(point.by_seed.get(SIZE, {}), points[None].by_seed.get(SIZE, {}))
+    ]
+    return min(kept, default=None)
+
+
+def _with_mean(group: Group) -> Group:
+    """Returns a group with what all labels are where no number that was tried is as many: the number that every item
+    has, or their mean."""
+    sizes = labels_per_item(group.models, group)
+    mean, tried = sizes.get(None), [labels for labels in sizes if labels is not None]
+    if group.all_labels is not None or mean is None or not tried:
+        return group
+    whole = round(mean)
+    even = all(abs(sizes[labels] - labels) < _EXACT for labels in tried)
+    if even and abs(mean - whole) < _EXACT and whole > max(tried):
+        return replace(group, all_labels=whole)
+    return replace(group, all_mean=mean)
+
+
+def _same(some: Mapping[int, float], whole: Mapping[int, float]) -> bool:
+    common = some.keys() & whole.keys()
+    return bool(common) and all(some[seed] == whole[seed] for seed in common)
+
+
+def _without_copies(points: Mapping[int | None, AxisPoint], all_labels: int | None) -> dict[int | None, AxisPoint]:
+    if all_labels is None:
+        return dict(points)
+    return {labels: point for labels, point in points.items() if labels is None or labels < all_labels}
+
+
+def bought(point: AxisPoint, heldout: float) -> float | None:
+    """Returns how many labels there were in all, on average over the seeds; None where it is not known."""
+    sizes = point.by_seed.get(SIZE)
+    return float(np.mean(list(sizes.values()))) / (1.0 - heldout) if sizes else None
+
+
+def n_items_of(models: ModelsAlong, group: Group) -> float | None:
+    """Returns how many items have labels; None where it is not known.
+
+    So many labels per item are at most that many times the items, and just that where no item has fewer.
+    """
+    found = [
+        size / labels
+        for points in models.values()
+        for labels, point in points.items()
+        if labels is not None and (size := bought(point, group.heldout)) is not None
+    ]
+    return max(found, default=None)
+
+
+def labels_per_item(models: ModelsAlong, group: Group) -> dict[int | None, float]:
+    """Returns the mean number of labels of an item at each number that was asked for: items that have fewer keep what
+    they have. Where it is not known the number itself stands for it, and all labels are left out unless they are one.
+    """
+    known: dict[int | None, float] = {}
+    for points in models.values():
+        for labels, point in points.items():
+            if (size := bought(point, group.heldout)) is not None:
+                known.setdefault(labels, size)
+    n_items = n_items_of(models, group)
+    if n_items is None:
+        numbers = {labels for points in models.values() for labels in points}
+        return {labels: number for labels in numbers if isfinite(number := group.number(labels))}
+    return {labels: size / n_items for labels, size in known.items()}
