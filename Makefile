@@ -63,7 +63,7 @@ table: setup
 
 # Every promise of speed, with peers.
 bench: setup
-	$(BIN)/python tests/benchmarks/bench.py
+	PYTHONPATH=tests $(BIN)/python tests/benchmarks/bench.py
 
 # Public datasets stand where CROWDSWEEP_DATA says; killed, it goes on where it was.
 leaderboard: $(VENV)/installed

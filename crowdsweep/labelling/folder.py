@@ -157,7 +157,7 @@ def _write_all(
     facts = _facts(labelled, crowd, multilabel=fitted.dataset.scale == "multilabel")
     made = {"command": command, **facts, "files": files}
     (folder / RECIPE).write_text(_recipe(fitted, chosen, made), encoding="utf-8")
-    told = [f"probabilities: {facts['calibration']['in_words']}", *facts["notes"]]
+    told = [f"probabilities calibrated: {facts['calibration']['in_words']}", *facts["notes"]]
     return sorted([*files, RECIPE]), told
 
 

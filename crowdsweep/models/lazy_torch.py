@@ -21,6 +21,9 @@ else:
     class _Named(type):
         """The type of a stand-in for one of torch's types, whose instances are those of that type."""
 
+        def __call__(cls, *args: Any, **named: Any) -> Any:
+            return getattr(_imported(), cls.__name__)(*args, **named)
+
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, getattr(_imported(), cls.__name__))
 

@@ -176,7 +176,8 @@ def batch_equals_alone(info: ModelInfo) -> None:
     contexts = [context_for(info, data, seed) for seed, data in enumerate(sets)]
     together = fit_all(model, [data.training for data in sets], contexts)
     for data, context, batched in zip(sets, contexts, together, strict=True):
-        must_agree(fit_one(model, data.training, context), batched, 1e-6)
+        # Networks learn in float32, and a processor may sum the products of one fit and of a batch in another order.
+        must_agree(fit_one(model, data.training, context), batched, 1e-5)
 
 
 @check(lambda info: info.deterministic)

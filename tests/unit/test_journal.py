@@ -104,7 +104,9 @@ for seed in range(10**6):
 
 
 def test_killed_driver_loses_nothing_it_told_of(tmp_path: Path) -> None:
-    driver = subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    script = [sys.executable, "-c", _WRITER, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    driver = subprocess.Popen(script, stdout=subprocess.PIPE, text=True, env=environment)
     assert driver.stdout is not None
     told = [driver.stdout.readline().strip() for _ in range(30)]
     with pytest.raises(JournalLocked, match=f"pid {driver.pid} "):

@@ -161,5 +161,5 @@ def test_a_table_in_python_says_it_too(tmp_path: Path) -> None:
 def test_a_scale_that_is_none_is_told_in_words() -> None:
     header, *rows = ratings(WORDS[::-1])
     table = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
-    with pytest.raises(BadInput, match="scale: expected nominal or ordinal, got 'ordered'"):
+    with pytest.raises(BadInput, match="scale: expected nominal, ordinal or multilabel, got 'ordered'"):
         cs.load(table, scale="ordered")  # pyright: ignore[reportArgumentType]
