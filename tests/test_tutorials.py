@@ -13,10 +13,13 @@ PAGES = {
     for room in ("tutorials", "how-to")
     for page in sorted((SITE / room).glob("*.md"))
 }
-LONG = ("go-on-after-a-crash", "judge-the-judges", "learn-disagreement", "use-texts", "write-it-up")
+LONG = (
+    *("how-to/go-on-after-a-crash", "how-to/judge-the-judges", "how-to/learn-disagreement", "how-to/use-texts"),
+    *("how-to/write-it-up", "tutorials/comparing-models", "tutorials/how-many-labels"),
+)
 SLOW = {
     "tutorials/on-a-cluster": [pytest.mark.long, pytest.mark.ray, pytest.mark.xdist_group("clusters")],
-    **{f"how-to/{name}": [pytest.mark.long] for name in LONG},
+    **{name: [pytest.mark.long] for name in LONG},
 }
 TOURS = [name for name, text in PAGES.items() if "\n```sh\n" in text]
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from crowdsweep.data.public import PUBLIC_DATASETS
 from crowdsweep.errors import SweepFileError, UnknownName, plain, shortened, suggestion
 from crowdsweep.files.located import parse_yaml
 from crowdsweep.paths import exists, is_file, is_folder, names_in
@@ -20,7 +21,7 @@ class NamedSweep:
     Attributes:
         name: of it and of its file.
         title: one sentence.
-        needs: its datasets that are not built in, which must be found on CROWDSWEEP_DATA.
+        needs: its datasets whose files must be found on CROWDSWEEP_DATA.
     """
 
     name: str
@@ -68,7 +69,7 @@ def sweep_text(name: str) -> str:
 
 def named_sweeps() -> list[NamedSweep]:
     """Returns the sweeps that come along, by name, with what each is for; loads no data."""
-    built_in = set(discovery.names("dataset"))
+    built_in = set(discovery.names("dataset")) - set(PUBLIC_DATASETS)  # the code of these reads files
     found: list[NamedSweep] = []
     for name in sweep_names():
         text = sweep_text(name)

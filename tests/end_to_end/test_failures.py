@@ -182,6 +182,7 @@ def test_replay_tells_of_a_model_that_ends_its_process_or_hangs(
         assert (status is Status.FAILED) == ("train_" not in said and "heldout" not in said)
 
 
+@pytest.mark.long
 def test_mlflow_that_cannot_be_written_any_more(
     misbehaving: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ def test_every_figure_of_the_page_is_a_file_with_its_caption(tmp_path: Path) -> 
     caption = (store / "figures" / "means-birds.txt").read_text()
     assert caption == (
         "Test accuracy on birds, in %. Mean and 95 % interval; pale, every seed; hollow: saw gold; upright mark: as "
-        "printed.\n"
+        "published.\n"
     )
     assert caption.partition(". ")[2].strip() in page
     latex = (store / "figures" / "figures.tex").read_text()

@@ -21,7 +21,7 @@ from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.stores import Driver, asked_store, driver_of, stores_in
 from crowdsweep.sweep.stopping import ask_to_stop
 from crowdsweep.units import when_words
-from crowdsweep.views.terminal.listing import listed
+from crowdsweep.views.terminal.stores import listed
 
 NOW = "2026-01-02T12:00:00+00:00"
 

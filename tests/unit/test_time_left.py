@@ -1,5 +1,7 @@
 """The time left that is shown: it falls, and where it must rise it says why."""
 
+from dataclasses import replace
+
 import pytest
 from mirror_checks import ok, spec, started
 
@@ -81,7 +83,7 @@ def test_a_sweep_says_which_model_makes_it_longer_and_when_actors_were_lost() ->
         progress.take(TrialStarted(key=one.key, slot="slot 0"))
         clock.now += seconds
         done = ok(one.key)
-        progress.take(type(done)(result=type(done.result)(**{**vars(done.result), "wall_s": seconds})))
+        progress.take(replace(done, result=replace(done.result, wall_s=seconds)))
 
     assert progress.left() is None
     for seed in range(100):
