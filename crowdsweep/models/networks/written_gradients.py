@@ -1,12 +1,9 @@
 """Functions whose gradients are written out, for autograd: classes of torch's own, imported where they are used."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
-
-if TYPE_CHECKING:
-    from crowdsweep.models.networks.dense import ClassRows, DenseNetwork, Units
 
 
 @final
@@ -16,21 +13,21 @@ class DenseLogits(torch.autograd.Function):
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - torch's takes anything
         ctx: Any,
-        network: "DenseNetwork",
-        inputs: "Units",
-        masks: "Sequence[Units]",
+        network: Any,
+        inputs: torch.Tensor,
+        masks: Sequence[torch.Tensor],
         names: Sequence[str],
         *values: Any,
-    ) -> "ClassRows":
-        """See `DenseNetwork.forward`."""
+    ) -> torch.Tensor:
+        """See `forward` of the network, a `networks.dense.DenseNetwork`."""
         layers, logits = network.forward(dict(zip(names, values, strict=True)), inputs, masks)
         ctx.save_for_backward(*layers, *values)
         ctx.network, ctx.names, ctx.dropped = network, names, bool(masks)
         return logits
 
     @staticmethod
-    def backward(ctx: Any, slope: "ClassRows") -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - as above
-        """See `DenseNetwork.backward`."""
+    def backward(ctx: Any, slope: torch.Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - as above
+        """See `backward` of the network."""
         network, names = ctx.network, ctx.names
         layers, values = ctx.saved_tensors[: network.n_layers], ctx.saved_tensors[network.n_layers :]
         gradients = {name: torch.empty_like(value) for name, value in zip(names, values, strict=True)}

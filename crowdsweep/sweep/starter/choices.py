@@ -164,6 +164,7 @@ CANDIDATES = (
     Candidate(
         name="dl-em", why="Dawid-Skene and a classifier, trained together", when=_known, searched=True, reads=True
     ),
+    Candidate(name="crowd-layer", why="a network with a layer for each annotator", when=_known, reads=True),
     Candidate(name="cmm", why="annotators in groups, and a classifier", searched=True, reads=True),
     Candidate(name="lia-ml", why="several classes per item, from features", when=_of_several_classes, reads=True),
 )
