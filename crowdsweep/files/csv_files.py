@@ -6,7 +6,7 @@ import io
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -110,7 +110,7 @@ def _quoted(rows: Iterable[Sequence[str]]) -> bytes:
 class _Lines:
     """Ends rows in a line feed alone. The writer quotes only what ends its rows: for it, they end in both."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: io.TextIOBase) -> None:
         self._file = file
 
     def write(self, row: str) -> int:

@@ -180,7 +180,7 @@ def _answers(points: dict[int | None, AxisPoint], true: Mapping[int, float]) -> 
         told = None if isinstance(law, str) else law.labels_for(target)
         inside = None if told is None or told.refused else np.ceil(told.low) <= needed <= np.ceil(told.high)
         yield "fitted curve, labels for a target", inside if inside is None else bool(inside)
-    gain = None if isinstance(law, str) else law.gain(BEYOND)
+    gain = None if isinstance(law, str) else law.gain(float(BEYOND))
     more = true[BEYOND] - true[ODD[-1]]
     yield "fitted curve, gain of more labels", None if gain is None or gain.refused else gain.low <= more <= gain.high
 

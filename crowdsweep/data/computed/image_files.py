@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -29,6 +29,7 @@ _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
 _EXPECTED = f"an image ({', '.join(FORMATS)})"
 
 
+@runtime_checkable
 class Picture(Protocol):
     """The image of one item, wherever it is held."""
 
