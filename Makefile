@@ -76,7 +76,7 @@ check: setup lint layers types docs test
 
 # The documentation site, into site/; a link or an anchor that leads nowhere ends it. (The variable: no advertisement.)
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: setup
 	$(BIN)/ruff format --check

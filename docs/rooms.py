@@ -131,7 +131,7 @@ class Rooms:
         reader = self._taken.get((path, section.title))
         if reader is None:
             return section.text
-        if section.level == 1 or f'<!-- include {path} "{section.title}" -->' not in self.pages[reader]:
+        if section.level == 1 or not self._is_included(path, section.title, reader):
             return ""
         told = next(s.title for s in sections_of(self.pages[reader]) if s.title)
         return f"{'#' * section.level} {section.title}\n\nSee [{told}](page:{relpath(reader, dirname(page))}).\n\n"
@@ -154,8 +154,13 @@ class Rooms:
         titles = {slug(section.title): section.title for section in sections_of(self._document(document))}
         if fragment and fragment not in titles:
             raise NotThere(f"{page}: there is no section #{fragment} in {document}")
-        home = self._taken.get((document, titles.get(fragment, "")), self._homes[document])
-        return relpath(home, dirname(page)) + (f"#{fragment}" if fragment else "")
+        title = titles.get(fragment, "")
+        home = self._taken.get((document, title), self._homes[document])
+        is_page = self._is_included(document, title, home)  # which has a title of its own in the heading's place
+        return relpath(home, dirname(page)) + (f"#{fragment}" if fragment and not is_page else "")
+
+    def _is_included(self, path: str, title: str, page: str) -> bool:
+        return f'<!-- include {path} "{title}" -->' in self.pages[page]
 
     def _linked_code(self, words: str, page: str) -> str:
         """Returns `code` as a link, where the site has a page on what it names."""

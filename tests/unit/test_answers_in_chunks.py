@@ -42,8 +42,8 @@ def test_counts_are_those_of_loops(monkeypatch: pytest.MonkeyPatch, soft: bool, 
         expected = np.zeros_like(counted)
         for row in range(len(part.answer)):
             for given in range(N_CLASSES):
-                is_it = np.array(float(part.answer[row] == given))
-                share = said_by(np.array(part.certainty[row]), is_it, N_CLASSES)
+                is_it = np.array([float(part.answer[row] == given)])
+                (share,) = said_by(part.certainty[row : row + 1], is_it, N_CLASSES)
                 expected[part.place[row], :, given] += part.weight[row] * share * part.others[row]
         np.testing.assert_allclose(counted, expected, rtol=1e-12)
 

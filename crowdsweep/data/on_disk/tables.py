@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 import pyarrow as pa
@@ -85,10 +85,10 @@ class Names(Sequence[str]):
         return cls(pa.Array.from_buffers(pa.large_string(), len(encoded), buffers).cast(pa.string()))
 
     @overload
-    def __getitem__(self, index: int) -> str: ...
+    def __getitem__(self, index: SupportsIndex) -> str: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+    def __getitem__(self, index: SupportsIndex | slice) -> str | Sequence[str]:
         return Names(self.array[index]) if isinstance(index, slice) else self.array[int(index)].as_py()  # of NumPy too
 
     def __len__(self) -> int:
