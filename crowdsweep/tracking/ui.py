@@ -53,9 +53,10 @@ nowhere = os.path.join(place, "nowhere")
 os.mkdir(place, 0o700)
 os.mkdir(nowhere)
 server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True, cwd=nowhere)
-ended = threading.Event()
+closing, ended = threading.Event(), threading.Event()
 def end():
     sys.stdin.buffer.read()
+    closing.set()
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(server.pid, number)
@@ -67,7 +68,7 @@ def end():
 threading.Thread(target=end, daemon=True).start()
 code = server.wait()
 ended.set()
-if code < 0:
+if code < 0 or closing.is_set():  # `end` removes the folder, and ends this process
     threading.Event().wait({_GRACE_S})
 os._exit(abs(code))
 """
