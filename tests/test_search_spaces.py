@@ -186,7 +186,7 @@ def test_a_study_of_real_sets_answers_what_one_reads_off_its_curves(
     shared_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Labels needed, the cost of a point on every step and the cheapest way to the target, from the rows of trials
-    alone: of Blue Birds, with 39 labels an item, and of entity links with 2 to 25."""
+    alone: of Blue Birds, with 39 labels per item, and of entity links with 2 to 25."""
     monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
     short = [
         "datasets=[bluebirds, zencrowd-us]",

@@ -34,6 +34,7 @@ from crowdsweep.models import registered
 from crowdsweep.paths import is_file
 from crowdsweep.registry import discovery
 from crowdsweep.search.space import Space
+from crowdsweep.sweepfile.across_keys import check_grid, check_published, check_register, check_several
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
 from crowdsweep.sweepfile.extends import EXTENDS, extended
 from crowdsweep.sweepfile.overrides import with_overrides
@@ -129,10 +130,10 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
             case _:
                 read[key] = typed(field_types(SweepConfig)[key], value, place)
     config = SweepConfig(**read)
-    _check_published(config, where)
-    _check_grid(config, where)
-    _check_several(config, where)
-    _check_register(config, where)
+    check_published(config, where)
+    check_grid(config, where)
+    check_several(config, where)
+    check_register(config, where)
     return config
 
 
@@ -382,78 +383,6 @@ def _study(given: Any, where: Where) -> StudyEntry:
     if template not in known:
         raise UnknownName("study template", template, known, str(where.at("template")))
     return StudyEntry(template=template, knobs=knobs)
-
-
-def _check_published(config: SweepConfig, where: Where) -> None:
-    """Checks the names in printed values. A list that `--set`, or a file that extends another, puts in the place of the
-    one beside the values may lack what they are of."""
-    beside = where.at("published", "values").file
-    replaced = {
-        key
-        for key in ("models", "datasets")
-        if where.at(key).file != beside or where.origins.get((key,), "").startswith("--set")
-    }
-    models = {*registered.model_names(), *(entry.label for entry in config.models)}
-    datasets = {*catalogue.names(), *(entry.name for entry in config.datasets)}
-    for index, value in enumerate(config.published.values):
-        inner = where.at("published", "values", index)
-        if value.model not in models and "models" not in replaced:
-            raise UnknownName("model", value.model, models, str(inner.at("model")))
-        if value.dataset not in datasets and "datasets" not in replaced:
-            raise UnknownName("dataset", value.dataset, datasets, str(inner.at("dataset")))
-        check_metric_name(value.metric, str(inner.at("metric")))
-
-
-def _check_grid(config: SweepConfig, where: Where) -> None:
-    if config.sampler.kind != "grid":
-        return
-    for index, entry in enumerate(config.models):
-        size, inner = Space.parse(entry.space).size, where.at("models", index, "search")
-        if size is None:
-            raise SweepFileError(
-                inner.says("a grid needs a finite space: give values or q_uniform, or take another sampler")
-            )
-        if size > config.budget.points:
-            raise SweepFileError(inner.says(f"the grid has {size} points, budget.points is {config.budget.points}"))
-
-
-def _check_several(config: SweepConfig, where: Where) -> None:
-    """Checks what goes with several objectives alone, and what does not go with them."""
-    several = config.metric is not None and config.metric.further
-    if several and config.early_stop.kind != "none":
-        raise SweepFileError(
-            where.at("early_stop", "kind").says(
-                f"expected none, since `metric` names several objectives; got {config.early_stop.kind}, which gives up "
-                f"what is bad by one, and so hides what the others are worth"
-            )
-        )
-    if not several and config.sampler.kind == "nsga2":
-        raise SweepFileError(
-            where.at("sampler", "kind").says(
-                "expected several objectives beside nsga2, such as metric: [dev_accuracy, seconds]; of one, take tpe "
-                "or gp, or leave it out"
-            )
-        )
-
-
-def _check_register(config: SweepConfig, where: Where) -> None:
-    name, place = config.tracking.register, where.at("tracking", "register")
-    if not name:
-        return
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,199}", name):
-        raise SweepFileError(
-            place.says(f"expected letters, digits, spaces, `-`, `_`, `.`, at most 200; got {shortened(name)!r}")
-        )
-    if not config.tracking.enabled:
-        raise SweepFileError(place.says("expected tracking.enabled: true beside it; MLflow registers what it tracks"))
-    names = {dataset.name for dataset in config.datasets}
-    if len(names) > 1:
-        raise SweepFileError(
-            place.says(
-                f"expected one dataset, whose recommended model is registered, got {len(names)}; leave it out, and say "
-                f"`crowdsweep label DIR --dataset NAME` when the sweep has ended"
-            )
-        )
 
 
 def _sweep_name(given: Any, where: Where) -> str:

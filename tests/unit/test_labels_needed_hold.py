@@ -38,7 +38,7 @@ def test_a_figure_that_does_not_hold_is_broken() -> None:
 def test_a_curve_says_what_more_labels_bring_public_sets_or_refuses(
     shared_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every set with gold and ten labels an item: of all that is told beyond what a curve was fitted to, and of ten
+    """Every set with gold and ten labels per item: of all that is told beyond what a curve was fitted to, and of ten
     labels by five, at least 90 % contain what was measured."""
     monkeypatch.setenv("CROWDSWEEP_DATA", str(shared_data))
     asked: Counter[tuple[tuple[int, ...], int]] = Counter()
