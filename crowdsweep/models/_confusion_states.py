@@ -14,7 +14,7 @@ from crowdsweep.models.checkpoints import State, taken
 def columns_at(crowds: StackedCrowds, columns: ConfusionColumns, replicas: Sequence[int]) -> ConfusionColumns:
     """Returns copies of the matrices of these replicas, in this order."""
     return ConfusionColumns(
-        log_probs=columns.log_probs[joined([_columns_of(crowds, replica) for replica in replicas])],
+        log_probs=columns.log_probs[joined([crowds.columns_of(replica) for replica in replicas])],
         totals=columns.totals[joined([crowds.annotators_of(replica) for replica in replicas])],
         pseudo_answers=columns.pseudo_answers[list(replicas)],
     )
@@ -22,7 +22,7 @@ def columns_at(crowds: StackedCrowds, columns: ConfusionColumns, replicas: Seque
 
 def set_columns(crowds: StackedCrowds, columns: ConfusionColumns, replica: int, own: ConfusionColumns) -> None:
     """Writes one replica's matrices in place of those that it has."""
-    columns.log_probs[_columns_of(crowds, replica)] = own.log_probs
+    columns.log_probs[crowds.columns_of(replica)] = own.log_probs
     columns.totals[crowds.annotators_of(replica)] = own.totals
     columns.pseudo_answers[replica] = own.pseudo_answers[0]
 
@@ -44,8 +44,3 @@ def columns_of(state: State, like: ConfusionColumns) -> ConfusionColumns:
 def joined(parts: Sequence[slice]) -> Int64[np.ndarray, " places"]:
     """Returns the places of several slices, one behind the other."""
     return np.concatenate([np.arange(part.start, part.stop) for part in parts])
-
-
-def _columns_of(crowds: StackedCrowds, replica: int) -> slice:
-    """Returns where this replica's columns lie in flat arrays."""
-    return slice(int(crowds.column_pointers[replica]), int(crowds.column_pointers[replica + 1]))

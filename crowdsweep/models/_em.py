@@ -375,11 +375,11 @@ def annotator_model(
             get.
         shared: the model's own matrix of the whole crowd, if it has one.
     """
-    first, last = int(crowds.column_pointers[replica]), int(crowds.column_pointers[replica + 1])
+    columns_here = crowds.columns_of(replica)
     mine, pseudo_answers = crowds.annotators_of(replica), columns.pseudo_answers[replica]
-    probs, label = np.exp(columns.log_probs[first:last]), crowds.column_label[first:last]
-    totals, annotator = columns.totals[mine], crowds.column_annotator[first:last] - mine.start
-    mass, labelled = totals + pseudo_answers.sum(axis=1), crowds.label_indicator[first:last]
+    probs, label = np.exp(columns.log_probs[columns_here]), crowds.column_label[columns_here]
+    totals, annotator = columns.totals[mine], crowds.column_annotator[columns_here] - mine.start
+    mass, labelled = totals + pseudo_answers.sum(axis=1), crowds.label_indicator[columns_here]
     answers = np.zeros((crowds.n_classes, crowds.n_classes))
     for part in chunks(len(label), crowds.n_classes):
         rows = mass.take(annotator[part], axis=0, mode="clip")
@@ -390,7 +390,7 @@ def annotator_model(
         probs=probs,
         label=label,
         code=crowds.annotator_code[mine],
-        pointers=crowds.annotator_column_pointers[mine.start : mine.stop + 1] - first,
+        pointers=crowds.annotator_column_pointers[mine.start : mine.stop + 1] - columns_here.start,
         totals=totals,
         pseudo_answers=pseudo_answers,
         crowd=normalised_rows(answers.T + smoothing),

@@ -65,6 +65,10 @@ class StackedCrowds:
         """Returns where this replica's annotators lie in flat arrays."""
         return slice(int(self.annotator_pointers[replica]), int(self.annotator_pointers[replica + 1]))
 
+    def columns_of(self, replica: int) -> slice:
+        """Returns where this replica's columns lie in flat arrays."""
+        return slice(int(self.column_pointers[replica]), int(self.column_pointers[replica + 1]))
+
     def spread(self, per_replica: Shaped[np.ndarray, " replicas *shape"]) -> Shaped[np.ndarray, " items *shape"]:
         """Repeats a value (or row) of each replica over its items."""
         if self.n_replicas == 1:  # nothing need be copied
@@ -91,6 +95,14 @@ class StackedCrowds:
         """Sums over the annotators of each replica."""
         return self._replica_annotators @ per_annotator
 
+    def replica_maxima(
+        self, values: Float64[np.ndarray, " rows"], replica: Int64[np.ndarray, " rows"]
+    ) -> Float64[np.ndarray, " replicas"]:
+        """Returns the largest of each replica's values, which are at least 0; 0 where it has none."""
+        largest = np.zeros(self.n_replicas)
+        np.maximum.at(largest, replica, values)
+        return largest
+
     def vote_sums(self, per_entry: Float64[np.ndarray, " entries"]) -> Float64[np.ndarray, "items classes"]:
         """Sums over the answers to each item that name each label, of a number for each entry of `answers`."""
         item = np.repeat(np.arange(self.n_items), np.diff(self.answers.indptr))
@@ -103,21 +115,24 @@ class StackedCrowds:
         return self.label_indicator.T @ per_column
 
     @cached_property
+    def answers_per_column(self) -> Float64[np.ndarray, " columns"]:
+        """How many answers each column has, weighted."""
+        return np.asarray(self.answers.sum(axis=0))
+
+    @cached_property
+    def answers_per_annotator(self) -> Float64[np.ndarray, " annotators"]:
+        """How many answers each annotator gave, weighted."""
+        return self.annotator_sums(self.answers_per_column)
+
+    @cached_property
     def label_indicator(self) -> sp.csr_array:
         """The 0/1 matrix [columns, classes] of each column's label."""
-        n_columns = len(self.column_label)
-        return sp.csr_array(
-            (np.ones(n_columns), self.column_label, np.arange(n_columns + 1)), shape=(n_columns, self.n_classes)
-        )
+        return _one_hot(self.column_label, self.n_classes)
 
     @cached_property
     def replica_label_indicator(self) -> sp.csr_array:
         """The 0/1 matrix [columns, replicas * classes] of `column_replica_label`."""
-        n_columns = len(self.column_label)
-        return sp.csr_array(
-            (np.ones(n_columns), self.column_replica_label, np.arange(n_columns + 1)),
-            shape=(n_columns, self.n_replicas * self.n_classes),
-        )
+        return _one_hot(self.column_replica_label, self.n_replicas * self.n_classes)
 
     @cached_property
     def annotator_used(self) -> sp.csr_array:
@@ -150,9 +165,14 @@ class StackedCrowds:
         return np.repeat(np.arange(self.n_replicas), np.diff(self.annotator_pointers))
 
     @cached_property
+    def column_replica(self) -> Int64[np.ndarray, " columns"]:
+        """The replica of each column."""
+        return self.annotator_replica[self.column_annotator]
+
+    @cached_property
     def column_replica_label(self) -> Int64[np.ndarray, " columns"]:
         """Replica * classes + label of each column: its row in a table that has one for each replica and label."""
-        return self.annotator_replica[self.column_annotator] * self.n_classes + self.column_label
+        return self.column_replica * self.n_classes + self.column_label
 
     @cached_property
     def _replica_items(self) -> sp.csr_array:
@@ -210,14 +230,8 @@ def stack(parts: Sequence[Annotations]) -> StackedCrowds:
 def pooled(crowds: StackedCrowds) -> StackedCrowds:
     """Returns the same answers as if one annotator had given all those of a replica. O(A + replicas * classes)."""
     n_replicas, n_classes = crowds.n_replicas, crowds.n_classes
-    replica = crowds.annotator_replica[crowds.column_annotator]
-    n_columns = len(replica)
-    onto = sp.csr_array(
-        (np.ones(n_columns), replica * n_classes + crowds.column_label, np.arange(n_columns + 1)),
-        shape=(n_columns, n_replicas * n_classes),
-    )
     return StackedCrowds(
-        answers=crowds.answers @ onto,
+        answers=crowds.answers @ crowds.replica_label_indicator,
         annotator_code=np.zeros(n_replicas, dtype=np.int32),
         column_annotator=np.repeat(np.arange(n_replicas, dtype=np.int32), n_classes),
         column_label=np.tile(np.arange(n_classes, dtype=np.int32), n_replicas),
@@ -272,6 +286,12 @@ def _distinct(
     there = np.zeros(size, dtype=bool)
     there[codes] = True
     return np.flatnonzero(there), (np.cumsum(there) - 1)[codes]
+
+
+def _one_hot(codes: Int32[np.ndarray, " rows"] | Int64[np.ndarray, " rows"], n_codes: int) -> sp.csr_array:
+    """Returns the 0/1 matrix [rows, codes] of each row's code."""
+    n_rows = len(codes)
+    return sp.csr_array((np.ones(n_rows), codes, np.arange(n_rows + 1)), shape=(n_rows, n_codes))
 
 
 def _sizes(crowd: StackedCrowds) -> tuple[int, int, int]:

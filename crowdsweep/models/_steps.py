@@ -127,7 +127,7 @@ def kept_rows(
         case "annotators":
             chosen = active[crowds.annotator_replica]
         case "columns":
-            chosen = active[crowds.annotator_replica[crowds.column_annotator]]
+            chosen = active[crowds.column_replica]
     return np.where(chosen.reshape(-1, *(1,) * (updated.ndim - 1)), updated, before)
 
 

@@ -98,6 +98,4 @@ def voted_results(crowds: StackedCrowds, weights: Weights, stepped: Stepped[Any]
 
 def largest_change(crowds: StackedCrowds, before: Weights, after: Weights) -> PerReplica:
     """Returns the largest change of an annotator's weight in each replica."""
-    change = np.zeros(crowds.n_replicas)
-    np.maximum.at(change, crowds.annotator_replica, np.abs(after - before))
-    return change
+    return crowds.replica_maxima(np.abs(after - before), crowds.annotator_replica)

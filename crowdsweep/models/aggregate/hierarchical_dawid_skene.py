@@ -129,8 +129,7 @@ class State:
 
 def _of_columns(crowds: StackedCrowds, pseudo: PseudoAnswers) -> ColumnProbs:
     """Returns the pseudo-answers of each column for each true class."""
-    replica = crowds.annotator_replica[crowds.column_annotator]
-    return pseudo.transpose(0, 2, 1)[replica, crowds.column_label]
+    return pseudo.transpose(0, 2, 1)[crowds.column_replica, crowds.column_label]
 
 
 def _by_cell(crowds: StackedCrowds, per_column: ColumnProbs) -> PseudoAnswers:

@@ -167,9 +167,7 @@ def _agreeing(crowds: StackedCrowds, labelled: ItemProbs) -> PerReplica:
 
 
 def _largest_change(crowds: StackedCrowds, pairs: Pairs, before: PerPair, after: PerPair) -> PerReplica:
-    change = np.zeros(crowds.n_replicas)
-    np.maximum.at(change, pairs.replica, np.abs(after - before))
-    return change
+    return crowds.replica_maxima(np.abs(after - before), pairs.replica)
 
 
 MODEL = ModelInfo(

@@ -99,7 +99,7 @@ class MMsr:
         least = fellows.noise - 1.0 / max(n_classes - 1, 1)
         skill = np.maximum(np.minimum(skill, 1.0 - fellows.noise), least)
         accuracy = (skill * (n_classes - 1) + 1.0) / n_classes
-        given = crowds.annotator_sums(np.asarray(crowds.answers.sum(axis=0))) * fellows.met
+        given = crowds.answers_per_annotator * fellows.met
         # Where no two annotators share an item, every annotator keeps the initial skill.
         together = ratio(sums(given * accuracy), sums(given), at_zero=(0.5 * (n_classes - 1) + 1.0) / n_classes)
         return np.where(fellows.met, accuracy, together[crowds.annotator_replica]), together
@@ -213,9 +213,7 @@ class Fellows:
 
     def largest_change(self, before: Factors, after: Factors) -> PerReplica:
         """Returns how far a factor of each replica has moved at most."""
-        change = np.zeros(self.crowds.n_replicas)
-        np.maximum.at(change, self.crowds.annotator_replica, np.abs(after - before).max(axis=1))
-        return change
+        return self.crowds.replica_maxima(np.abs(after - before).max(axis=1), self.crowds.annotator_replica)
 
     def signs(self, size: PerAnnotator) -> PerAnnotator:
         """Returns the sign of each annotator's agreement with the others, whose signs are found alongside."""

@@ -57,21 +57,20 @@ class Mace:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
-        given = np.asarray(crowds.answers.sum(axis=0))
         even = crowds.n_classes / (crowds.n_classes + 1.0)  # half of all answers are spam, of all labels alike
         stepped = run_steps(
-            State(posterior=soft_vote(crowds), knowing=np.full(len(given), even)),
-            lambda state: self._step(crowds, given, state),
+            State(posterior=soft_vote(crowds), knowing=np.full(len(crowds.column_label), even)),
+            lambda state: self._step(crowds, state),
             keeping(crowds, posterior="items", knowing="columns"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
         )
-        return self._results(crowds, given, stepped)
+        return self._results(crowds, stepped)
 
-    def _step(self, crowds: StackedCrowds, given: PerColumn, state: "State") -> tuple["State", PerReplica]:
+    def _step(self, crowds: StackedCrowds, state: "State") -> tuple["State", PerReplica]:
         """M-step: expected spam and the rest; E-step: the posterior with these at their geometric means."""
-        knows, spam = _expected(crowds, given, state)
+        knows, spam = _expected(crowds, state)
         known, spammed = crowds.annotator_sums(knows), crowds.annotator_sums(spam)
         log_spams, log_knows = digamma(spammed + self.spamming_prior), digamma(known + self.spamming_prior)
         both = digamma(known + spammed + 2 * self.spamming_prior)
@@ -81,8 +80,8 @@ class Mace:
         log_known = (log_knows - both)[crowds.column_annotator]
         log_right = np.logaddexp(log_wrong, log_known)
         chosen = sp.csr_array(
-            (log_right - log_wrong, crowds.column_label, np.arange(len(given) + 1)),
-            shape=(len(given), crowds.n_classes),
+            (log_right - log_wrong, crowds.column_label, np.arange(len(log_right) + 1)),
+            shape=(len(log_right), crowds.n_classes),
         )
         log_joint = (crowds.answers @ chosen).toarray() + (crowds.answers @ log_wrong)[:, None]
         posterior, log_evidence = normalised(log_joint - np.log(crowds.n_classes))
@@ -99,16 +98,16 @@ class Mace:
         objective = crowds.replica_sums(log_evidence) - crowds.replica_sums_of_annotators(divergence)
         return State(posterior=posterior, knowing=np.exp(log_known - log_right)), objective
 
-    def _results(self, crowds: StackedCrowds, given: PerColumn, stepped: Stepped["State"]) -> list[FitResult]:
+    def _results(self, crowds: StackedCrowds, stepped: Stepped["State"]) -> list[FitResult]:
         """Annotators answer as their posterior means say."""
-        _, spam = _expected(crowds, given, stepped.state)
-        answers, spammed = crowds.annotator_sums(given), crowds.annotator_sums(spam)
+        _, spam = _expected(crowds, stepped.state)
+        answers, spammed = crowds.answers_per_annotator, crowds.annotator_sums(spam)
         spamming = (spammed + self.spamming_prior) / (answers + 2 * self.spamming_prior)
         fitted = FittedEM(crowds=crowds, posterior=stepped.state.posterior, stepped=stepped)
         annotators: list[Spammers] = []
         for replica in range(crowds.n_replicas):
             mine = crowds.annotators_of(replica)
-            columns = slice(*crowds.column_pointers[replica : replica + 2].tolist())
+            columns = crowds.columns_of(replica)
             labels = sp.csr_array(
                 (
                     spam[columns],
@@ -142,11 +141,11 @@ class State:
     knowing: PerColumn
 
 
-def _expected(crowds: StackedCrowds, given: PerColumn, state: State) -> tuple[PerColumn, PerColumn]:
+def _expected(crowds: StackedCrowds, state: State) -> tuple[PerColumn, PerColumn]:
     """Returns how many answers of each column are known, and how many are spam."""
-    right = column_counts(crowds, state.posterior)[np.arange(len(given)), crowds.column_label]
-    knows = right * state.knowing
-    return knows, np.maximum(given - knows, 0.0)
+    counts = column_counts(crowds, state.posterior)
+    knows = counts[np.arange(len(counts)), crowds.column_label] * state.knowing
+    return knows, np.maximum(crowds.answers_per_column - knows, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -32,7 +32,7 @@ from typing import Annotated, cast, final
 import numpy as np
 import scipy.sparse as sp
 from annotated_types import Ge, Gt, Le
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs, floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
@@ -99,9 +99,8 @@ class Metal:
             return updated, -updated.loss
 
         def change(before: Descent, after: Descent) -> PerReplica:
-            found = np.zeros(crowds.n_replicas)
-            np.maximum.at(found, meetings.replica, np.abs(after.rates - before.rates).max(axis=1))
-            return np.where(after.step_size < before.step_size, np.inf, found)
+            largest = crowds.replica_maxima(np.abs(after.rates - before.rates).max(axis=1), crowds.column_replica)
+            return np.where(after.step_size < before.step_size, np.inf, largest)
 
         stepped = run_steps(
             begun,
@@ -117,10 +116,10 @@ class Metal:
         posterior, _ = normalised(cast(np.ndarray, crowds.answers @ log_rates))
         fitted = FittedEM(crowds=crowds, posterior=posterior, stepped=stepped)
         columns = self._columns(crowds, rates, posterior)
-        parts = [slice(*crowds.column_pointers[r : r + 2].tolist()) for r in range(crowds.n_replicas)]
+        replicas = range(crowds.n_replicas)
         return fitted.results(
-            [annotator_model(crowds, columns, r, smoothing=self.smoothing) for r in range(crowds.n_replicas)],
-            [{"rates": stepped.state.rates[part]} for part in parts],
+            [annotator_model(crowds, columns, replica, smoothing=self.smoothing) for replica in replicas],
+            [{"rates": stepped.state.rates[crowds.columns_of(replica)]} for replica in replicas],
         )
 
     def _begun(self, crowds: StackedCrowds, meetings: "Meetings") -> "Descent":
@@ -162,27 +161,23 @@ class Meetings:
         pairs: sparse weights of the answers [pairs of item and annotator, columns].
         given: share of its replica's answered items that show each column: the diagonal of O.
         n_items: items with answers of each column's replica, at least 1.
-        replica: of each column.
     """
 
     crowds: StackedCrowds
     pairs: sp.csr_array
     given: PerColumn
     n_items: PerColumn
-    replica: Int64[np.ndarray, " columns"]
 
     @classmethod
     def of(cls, crowds: StackedCrowds) -> "Meetings":
         """Counts."""
-        replica = crowds.annotator_replica[crowds.column_annotator]
-        n_items = np.maximum(crowds.replica_sums(crowds.answered), 1.0)[replica]
+        n_items = np.maximum(crowds.replica_sums(crowds.answered), 1.0)[crowds.column_replica]
         pairs, _ = answers_by_pair(crowds)
-        given = np.asarray(crowds.answers.sum(axis=0)) / n_items
-        return cls(crowds=crowds, pairs=pairs, given=given, n_items=n_items, replica=replica)
+        return cls(crowds=crowds, pairs=pairs, given=crowds.answers_per_column / n_items, n_items=n_items)
 
     def spread(self, per_replica: PerReplica) -> Float64[np.ndarray, "columns 1"]:
         """Repeats a value of each replica over its columns."""
-        return per_replica[self.replica][:, None]
+        return per_replica[self.crowds.column_replica][:, None]
 
     def floored(self, rates: ColumnProbs) -> ColumnProbs:
         """Returns the rates between a floor and one minus it."""
@@ -199,7 +194,7 @@ class Meetings:
         for k in range(crowds.n_classes):  # rates' rates, one row at a time: of everybody, less each one's own
             own = crowds.annotator_sums(rates * rates[:, k : k + 1])
             everybody = crowds.replica_sums_of_annotators(own)
-            explained += share * rates[:, k : k + 1] * (everybody[self.replica] - own[crowds.column_annotator])
+            explained += share * rates[:, k : k + 1] * (everybody[crowds.column_replica] - own[crowds.column_annotator])
             squares = crowds.replica_sums_of_annotators((own**2).sum(axis=1))
             square += share**2 * ((everybody**2).sum(axis=1) - squares)
         surplus = share * rates.sum(axis=1) - self.given

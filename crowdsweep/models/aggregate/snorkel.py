@@ -73,7 +73,7 @@ class Snorkel:
         end = stepped.state
         fitted = FittedEM(crowds=crowds, posterior=end.posterior, stepped=stepped)
         accuracy = _accuracy(end.log_odds, crowds.n_classes)
-        given, sums = _given(crowds), crowds.replica_sums_of_annotators
+        given, sums = crowds.answers_per_annotator, crowds.replica_sums_of_annotators
         together = ratio(sums(given * accuracy), sums(given), at_zero=1.0 / crowds.n_classes)
         annotators = coins_of(crowds, accuracy, together)
         return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
@@ -82,7 +82,7 @@ class Snorkel:
         """M-step: alpha of each annotator by itself; E-step: votes weighted by alpha."""
         counts = column_counts(crowds, state.posterior)
         right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label])
-        given, n_classes = _given(crowds), crowds.n_classes
+        given, n_classes = crowds.answers_per_annotator, crowds.n_classes
         penalty = self.penalty * crowds.replica_sums(crowds.answered)[crowds.annotator_replica]
 
         def apart(at: PerAnnotator) -> PerAnnotator:
@@ -105,10 +105,6 @@ class State:
 
     posterior: ItemProbs
     log_odds: PerAnnotator
-
-
-def _given(crowds: StackedCrowds) -> PerAnnotator:
-    return crowds.annotator_sums(np.asarray(crowds.answers.sum(axis=0)))
 
 
 def _log_normaliser(log_odds: PerAnnotator, n_classes: int) -> PerAnnotator:

@@ -78,8 +78,7 @@ class ZeroBasedSkill:
         return voted_results(crowds, stepped.state.skill, stepped, self.smoothing)
 
     def _agreeing(self, crowds: StackedCrowds, agreement: Weights) -> PerReplica:
-        given = crowds.annotator_sums(np.asarray(crowds.answers.sum(axis=0)))
-        sums = crowds.replica_sums_of_annotators
+        given, sums = crowds.answers_per_annotator, crowds.replica_sums_of_annotators
         return ratio(sums(given * agreement), sums(given), at_zero=0.0)
 
 
