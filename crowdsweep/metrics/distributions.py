@@ -1,7 +1,6 @@
-"""How far predicted label distributions are from the reference's (KL both ways, JS, Manhattan), and how unsure they are
-(entropy).
+"""Distances of predicted label distributions from the reference's (KL, JS, Manhattan), and the predictions' entropy.
 
-All are means over items. The cross-entropy of a prediction under its reference is `items.log_loss`.
+The cross-entropy of a prediction under its reference is `items.log_loss_of_each`.
 """
 
 import numpy as np
@@ -15,45 +14,25 @@ from crowdsweep.arrays import ItemProbs
 KL_EPSILON = 1e-5
 
 
-def kl(reference: ItemProbs, predicted: ItemProbs) -> float:
-    """Returns the mean KL(reference || predicted) in nats, 1e-5 added to every entry of both."""
-    return float(kl_of_each(reference, predicted).mean())
-
-
 def kl_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
     """Returns for each item KL(reference || predicted) in nats, 1e-5 added to every entry of both."""
     wanted, given = reference + KL_EPSILON, predicted + KL_EPSILON
     return (wanted * np.log(wanted / given)).sum(axis=1)
 
 
-def kl_reverse(reference: ItemProbs, predicted: ItemProbs) -> float:
-    """Returns the mean KL(predicted || reference) in nats, 1e-5 added to every entry of both."""
-    return kl(predicted, reference)
-
-
-def js(reference: ItemProbs, predicted: ItemProbs) -> float:
-    """Returns the mean Jensen-Shannon divergence in bits, in [0, 1]; exact, zero entries adding nothing."""
-    return float(js_of_each(reference, predicted).mean())
-
-
 def js_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
-    """Returns for each item the Jensen-Shannon divergence in bits."""
+    """Returns for each item the Jensen-Shannon divergence in bits, in [0, 1]; exact, zero entries adding nothing."""
     middle = 0.5 * (reference + predicted)
     in_nats = [-xlogy(probs, probs).sum(axis=1) for probs in (middle, reference, predicted)]
     return (in_nats[0] - 0.5 * (in_nats[1] + in_nats[2])) / np.log(2.0)
 
 
-def manhattan(reference: ItemProbs, predicted: ItemProbs) -> float:
-    """Returns the mean of the absolute differences summed over the classes, in [0, 2].
+def manhattan_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item the absolute differences summed over the classes, in [0, 2].
 
     The third LeWiDi shared task scores soft labels so (Leonardelli et al. 2025), of multi-label items each class as a
     distribution of two. (0.5, 0.5) against (0.8, 0.2) is 0.6.
     """
-    return float(manhattan_of_each(reference, predicted).mean())
-
-
-def manhattan_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
-    """Returns for each item the absolute differences summed over the classes."""
     return np.abs(reference - predicted).sum(axis=1)
 
 

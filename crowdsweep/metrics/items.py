@@ -22,13 +22,8 @@ from crowdsweep.arrays import ItemProbs, floored_log
 TIE_TOLERANCE = 1e-9
 
 
-def accuracy(reference: ItemProbs, predicted: ItemProbs) -> float:
-    """Returns the expected share of items whose most probable class is the reference's, in [0, 1]."""
-    return float(agreement(reference, predicted).mean())
-
-
-def agreement(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
-    """Returns for each item the probability that the two classes agree, each drawn uniformly from its side's ties."""
+def accuracy_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item the probability that its predicted class is the reference's, ties broken uniformly."""
     return (share_of_ties(reference) * share_of_ties(predicted)).sum(axis=1)
 
 
@@ -85,23 +80,13 @@ def f1_of_each(
     return (f1 + len(both) * (2.0 * both - f1 * either) / total).mean(axis=1)
 
 
-def log_loss(reference: ItemProbs, predicted: ItemProbs) -> float:
-    """Returns the mean cross-entropy of the prediction under the reference, in nats; `LOG_FLOOR` caps it at 27.6."""
-    return float(log_losses(reference, predicted).mean())
-
-
-def log_losses(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
-    """Returns for each item the cross-entropy of the prediction under the reference, in nats."""
+def log_loss_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item the cross-entropy of the prediction under the reference, in nats; at most 27.6."""
     return -(reference * floored_log(predicted)).sum(axis=1)
 
 
-def brier(reference: ItemProbs, predicted: ItemProbs) -> float:
-    """Returns the mean over items of the squared differences summed over classes, in [0, 2]."""
-    return float(squared_differences(reference, predicted).mean())
-
-
-def squared_differences(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
-    """Returns for each item the squared differences summed over classes."""
+def brier_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
+    """Returns for each item the squared differences summed over the classes, in [0, 2]."""
     return ((predicted - reference) ** 2).sum(axis=1)
 
 

@@ -9,6 +9,7 @@ A metric of items stands in results once for each split, as `<split>_<name>`; on
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
+from typing import TypedDict
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32
@@ -18,7 +19,7 @@ from crowdsweep.data.dataset import Scale
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.metrics import distributions, items
 from crowdsweep.metrics.annotators import js_annotators, js_annotators_crowd, js_global, mean_confusion
-from crowdsweep.metrics.calibration import ece, ece_of_each
+from crowdsweep.metrics.calibration import ece_of_each
 from crowdsweep.metrics.heldout import heldout_choices_loglik, heldout_loglik
 from crowdsweep.metrics.kinds import (
     AnswerMetric,
@@ -33,26 +34,25 @@ from crowdsweep.metrics.kinds import (
     ScoredItems,
 )
 from crowdsweep.metrics.kinds import Goal as Goal  # noqa: PLC0414 - one door
-from crowdsweep.metrics.ordinal import errors_in_steps, wasserstein_of_each, weighted_kappa, weighted_kappa_of_each
+from crowdsweep.metrics.ordinal import errors_in_steps, wasserstein_of_each, weighted_kappa_of_each
 from crowdsweep.metrics.spans import span_f1, span_f1_of_each
 
 SPLITS = ("train", "dev", "test")
 
 
-def _rows(score: Callable[[ItemProbs, ItemProbs], float]) -> Callable[[ScoredItems], float]:
-    return lambda scored: score(*scored.rows)
+class _Scores(TypedDict):
+    """How an `ItemMetric` is computed."""
+
+    score: Callable[[ScoredItems], float]
+    by_item: Callable[[ScoredItems], Float64[np.ndarray, " items"]]
 
 
-def _each(
-    score: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]],
-) -> Callable[[ScoredItems], Float64[np.ndarray, " items"]]:
-    return lambda scored: scored.of_items(score(*scored.rows))
-
-
-def _mean(
-    score: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]],
-) -> Callable[[ScoredItems], float]:
-    return lambda scored: float(score(*scored.rows).mean())
+def _mean(of_each: Callable[[ItemProbs, ItemProbs], Float64[np.ndarray, " rows"]]) -> _Scores:
+    """Returns how a metric is computed that is the mean of numbers of each row (`ScoredItems.rows`)."""
+    return {
+        "score": lambda scored: float(of_each(*scored.rows).mean()),
+        "by_item": lambda scored: scored.of_items(of_each(*scored.rows)),
+    }
 
 
 def _macro_f1(scored: ScoredItems) -> float:
@@ -131,8 +131,7 @@ ITEM_METRICS = (
         name=ACCURACY,
         words="accuracy",
         about="share of items whose most probable class is right; a tie counts as broken at random, on average",
-        score=_rows(items.accuracy),
-        by_item=_each(items.agreement),
+        **_mean(items.accuracy_of_each),
     ),
     _share(
         name="macro_f1",
@@ -155,40 +154,35 @@ ITEM_METRICS = (
         words="log-loss",
         about="cross-entropy of the prediction under the reference",
         unit="nats",
-        score=_rows(items.log_loss),
-        by_item=_each(items.log_losses),
+        **_mean(items.log_loss_of_each),
     ),
     _loss(
         name="brier",
         words="Brier score",
         about="squared differences of prediction and reference, summed over the classes",
         high=2.0,
-        score=_rows(items.brier),
-        by_item=_each(items.squared_differences),
+        **_mean(items.brier_of_each),
     ),
     _loss(
         name="ece",
         words="ECE",
         about="expected calibration error, 15 bins",
         high=1.0,
-        score=_rows(ece),
-        by_item=_each(ece_of_each),
+        **_mean(ece_of_each),
     ),
     _distance(
         name=KL,
         words="KL",
         about="KL(reference ‖ prediction) of label distributions, 1e-5 added to every entry",
         unit="nats",
-        score=_rows(distributions.kl),
-        by_item=_each(distributions.kl_of_each),
+        **_mean(distributions.kl_of_each),
     ),
     _distance(
         name="kl_reverse",
         words="reverse KL",
         about="KL(prediction ‖ reference) of label distributions, 1e-5 added to every entry",
         unit="nats",
-        score=_rows(distributions.kl_reverse),
-        by_item=_each(lambda reference, predicted: distributions.kl_of_each(predicted, reference)),
+        **_mean(lambda reference, predicted: distributions.kl_of_each(predicted, reference)),
     ),
     _distance(
         name="js",
@@ -196,16 +190,14 @@ ITEM_METRICS = (
         about="Jensen-Shannon divergence of the prediction and the reference's label distribution",
         unit="bits",
         high=1.0,
-        score=_rows(distributions.js),
-        by_item=_each(distributions.js_of_each),
+        **_mean(distributions.js_of_each),
     ),
     _distance(
         name="manhattan",
         words="Manhattan distance",
         about="absolute differences of the predicted and the reference's label distribution, summed over the classes",
         high=2.0,
-        score=_rows(distributions.manhattan),
-        by_item=_each(distributions.manhattan_of_each),
+        **_mean(distributions.manhattan_of_each),
     ),
     _loss(
         name="mae",
@@ -213,8 +205,7 @@ ITEM_METRICS = (
         about="on an ordinal scale, steps by which the most probable class is off; ties count as for accuracy",
         unit="steps",
         scales=_ORDINAL,
-        score=_mean(errors_in_steps),
-        by_item=_each(errors_in_steps),
+        **_mean(errors_in_steps),
     ),
     ItemMetric(
         name="weighted_kappa",
@@ -225,8 +216,7 @@ ITEM_METRICS = (
         scales=_ORDINAL,
         low=-1.0,
         high=1.0,
-        score=_rows(weighted_kappa),
-        by_item=_each(weighted_kappa_of_each),
+        **_mean(weighted_kappa_of_each),
     ),
     _distance(
         name="wasserstein",
@@ -234,8 +224,7 @@ ITEM_METRICS = (
         about="on an ordinal scale, how far the prediction has to be moved to be the reference's label distribution",
         unit="steps",
         scales=_ORDINAL,
-        score=_mean(wasserstein_of_each),
-        by_item=_each(wasserstein_of_each),
+        **_mean(wasserstein_of_each),
     ),
     ItemMetric(
         name="entropy",

@@ -23,18 +23,14 @@ def errors_in_steps(reference: ItemProbs, predicted: ItemProbs) -> PerItem:
     return (wanted * (1.0 - given) + given * (1.0 - wanted)).sum(axis=1)
 
 
-def weighted_kappa(reference: ItemProbs, predicted: ItemProbs) -> float:
-    """Returns Cohen's kappa of the two sides' classes, disagreements weighted by their squared steps, in [-1, 1].
-
-    1 - (squared steps of the items) / (squared steps expected if the two sides were paired at random); 1 where all of
-    both sides is one and the same class, so that neither can disagree. Cohen (1968), "Weighted kappa: Nominal scale
-    agreement with provision for scaled disagreement or partial credit", Psychological Bulletin 70.
-    """
-    return float(weighted_kappa_of_each(reference, predicted).mean())
-
-
 def weighted_kappa_of_each(reference: ItemProbs, predicted: ItemProbs) -> PerItem:
-    """Returns for each item what it is to `weighted_kappa`, whose mean they have (`items`, infinitesimal jackknife)."""
+    """Returns numbers whose mean is Cohen's kappa of the two sides' classes, weighted by squared steps, in [-1, 1].
+
+    Kappa is 1 - (squared steps of the items) / (squared steps expected if the two sides were paired at random); 1 where
+    both sides have one and the same class everywhere, so that neither can disagree. It is no mean over items: see the
+    infinitesimal jackknife in `items`. Cohen (1968), "Weighted kappa: Nominal scale agreement with provision for scaled
+    disagreement or partial credit", Psychological Bulletin 70.
+    """
     place = np.arange(reference.shape[1], dtype=np.float64)
     # Mean and mean square of the place of each item's class, on both sides: all that squared steps depend on.
     (first, first_square), (second, second_square) = (

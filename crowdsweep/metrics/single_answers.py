@@ -31,7 +31,7 @@ from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of
 from crowdsweep.metrics.heldout import CHUNK_ENTRIES, LabelProbs
-from crowdsweep.metrics.items import TIE_TOLERANCE, agreement, as_binary
+from crowdsweep.metrics.items import TIE_TOLERANCE, accuracy_of_each, as_binary
 
 Scores = Float64[np.ndarray, " answers"]
 
@@ -68,7 +68,7 @@ def wrong_answers(label_probs: LabelProbs, answers: Annotations) -> AnswerErrors
 
     def errors(rows: slice) -> Scores:
         said = np.eye(answers.n_classes)[answers.label[rows]]
-        return 1.0 - agreement(said, label_probs(answers.item[rows], answers.annotator[rows]))
+        return 1.0 - accuracy_of_each(said, label_probs(answers.item[rows], answers.annotator[rows]))
 
     return _of_rows(answers, errors)
 
@@ -79,7 +79,7 @@ def wrong_choices(label_probs: LabelProbs, answers: Annotations) -> AnswerErrors
 
     def errors(rows: slice) -> Scores:
         probs: RowProbs = label_probs(choices.item[rows], choices.annotator[rows])
-        right = agreement(as_binary(choices.chosen[rows].toarray()), as_binary(probs))
+        right = accuracy_of_each(as_binary(choices.chosen[rows].toarray()), as_binary(probs))
         return 1.0 - right.reshape(probs.shape).mean(axis=1)
 
     found = _in_parts(errors, len(choices), answers.n_classes)

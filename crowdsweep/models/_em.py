@@ -23,9 +23,8 @@ Weights multiply an answer's log-likelihood; a soft answer counts as fractions o
 Probabilities are float64; every logarithm is of max(p, LOG_FLOOR).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -47,8 +46,8 @@ from crowdsweep.arrays import (
 from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414 - one door to the arithmetic
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
-from crowdsweep.models._steps import Stepped, kept_rows, run_steps
-from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor, Report
+from crowdsweep.models._steps import Stepped
+from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
 IN_CACHE = 1 << 15  # numbers of a temporary that a core's cache holds between the operations on it: 256 KB
@@ -210,42 +209,6 @@ def mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after:
     return crowds.replica_sums_of_annotators(changes) / np.maximum(active * crowds.n_classes**2, 1.0)
 
 
-EMStep = Callable[[ItemProbs], tuple[ItemProbs, PerReplica]]
-
-
-def run_em(
-    crowds: StackedCrowds,
-    posterior: ItemProbs,
-    step: EMStep,
-    *,
-    iterations: int,
-    tolerance: float,
-    reports: Sequence[Report],
-) -> "FittedEM":
-    """Repeats an EM step on all replicas until each has stopped by itself.
-
-    A replica stops once its objective rises by at most tolerance × |objective|; from then on its posterior stays, so
-    that it ends where it would have ended alone.
-
-    Args:
-        crowds: the annotations.
-        posterior: to begin with.
-        step: from a posterior to the next one, and the objective of each replica.
-        iterations: limit of steps.
-        tolerance: relative; 0 stops only once nothing rises.
-        reports: of each replica; one that answers False stops it.
-    """
-    stepped = run_steps(
-        posterior,
-        step,
-        partial(kept_rows, crowds, "items"),
-        iterations=iterations,
-        tolerance=tolerance,
-        reports=reports,
-    )
-    return FittedEM(crowds=crowds, posterior=stepped.state, stepped=stepped)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedEM:
     """Where EM has ended.
@@ -399,8 +362,8 @@ def annotator_model(
     )
 
 
-def label_probs_of_anybody(expected: ItemProbs) -> LabelProbs:
-    """Returns the function rows (item, annotator) -> expected[item], of a model without annotators."""
+def label_probs_of_items(expected: ItemProbs) -> LabelProbs:
+    """Returns the function rows (item, annotator) -> expected[item]: every annotator is expected to label alike."""
 
     def label_probs(item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
         return expected[item]

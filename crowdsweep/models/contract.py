@@ -327,7 +327,7 @@ def fit_all(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitCo
     """
     results = fit_unchecked(model, data, contexts)
     for result, part in zip(results, data, strict=True):
-        check_result(result, part)
+        check_item_probs(result.item_probs, part)
     return results
 
 
@@ -418,17 +418,12 @@ def _texts(items: Items) -> tuple[Any, ...]:
     return (*parts, None if items.unit is None else items.unit.tobytes())
 
 
-def check_result(result: FitResult, data: TrainingData) -> None:
+def check_item_probs(item_probs: np.ndarray, data: TrainingData) -> None:
     """Checks that a fit labels the items that it was given.
 
     Raises:
         FitFailed: the item probabilities have the wrong shape or are not finite.
     """
-    check_item_probs(result.item_probs, data)
-
-
-def check_item_probs(item_probs: np.ndarray, data: TrainingData) -> None:
-    """Checks the item probabilities alone; see `check_result`."""
     expected = (data.n_items, data.n_classes)
     if item_probs.shape != expected:
         raise FitFailed(f"expected item probabilities of shape {expected}, got {item_probs.shape}")

@@ -1,9 +1,14 @@
-"""torch, imported when it is first used: importing it takes a second, and who only describes a model trains none.
+"""torch, imported when it is first used: importing it takes a second, and describing a model needs none of it.
 
-Models say `from crowdsweep.models.lazy_torch import torch` for `import torch`. While a module is imported they may name
-`torch.Tensor` and `torch.device` as types, decorate with `without_gradients`, and use nothing else of it: classes
-derived from torch's stand in modules of their own (`networks.written_gradients`, `networks.averaged`), imported where
-they are used.
+Models write `from crowdsweep.models.lazy_torch import torch` in place of `import torch`. How it works:
+
+- `torch` is an empty module with two names, `Tensor` and `device`: stand-ins for these types, which annotations keep.
+- The first look-up of any other name imports torch and copies all of its names into that module. From then on each
+  look-up is as fast as torch's own, and `torch.Tensor` and `torch.device` are the types themselves.
+- A stand-in that an annotation kept answers `isinstance`, `issubclass` and calls as the type itself does.
+- So a module may use these two types and `without_gradients` while it is imported, and nothing else of torch. Classes
+  derived from torch's stand in modules of their own (`networks.written_gradients`, `networks.averaged`), which are
+  imported inside the functions that use them.
 """
 
 from collections.abc import Callable
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 else:
 
     class _Named(type):
-        """The type of a stand-in for one of torch's types, whose instances are those of that type."""
+        """The type of a stand-in, named like the type of torch that it stands for."""
 
         def __call__(cls, *args: Any, **named: Any) -> Any:
             return getattr(_imported(), cls.__name__)(*args, **named)
@@ -36,7 +41,7 @@ else:
         return torch
 
     def _first_used(name: str) -> Any:
-        """Fills the module below, which then is looked up in as fast as torch itself."""
+        """Imports torch, and copies its names into the module below."""
         vars(torch).update(vars(_imported()))
         return getattr(torch, name)
 

@@ -66,11 +66,6 @@ class PretendDevice:
         """Times that the CPU had to wait for the device."""
         return self.to_host.total() + self.waits.total()
 
-    @property
-    def transfers(self) -> int:
-        """Tensors that went either way."""
-        return self.to_device.total() + self.to_host.total()
-
 
 @contextmanager
 def pretend_device() -> Generator[PretendDevice]:

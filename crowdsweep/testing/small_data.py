@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -87,13 +88,11 @@ def multilabel_data() -> SmallData:
     nominal = small_data(3)
     first = nominal.training.annotations
     also = np.flatnonzero(np.arange(len(first)) % 2 == 0)
-    annotations = Annotations.of(
+    annotations = _changed(
+        first,
         item=np.concatenate([first.item, first.item[also]]),
         annotator=np.concatenate([first.annotator, first.annotator[also]]),
         label=np.concatenate([first.label, (first.label[also] + 1) % first.n_classes]),
-        n_items=first.n_items,
-        n_annotators=first.n_annotators,
-        n_classes=first.n_classes,
     )
     training = replace(nominal.training, annotations=annotations, scale="multilabel", validation=None)
     return SmallData(training=training, gold=nominal.gold)
@@ -115,15 +114,8 @@ def relabelled(
 
 def renumbered_items(data: SmallData, codes: np.ndarray) -> SmallData:
     """Returns the same data with other item codes: item i becomes `codes[i]`."""
-    training, rows = data.training, data.training.annotations
-    annotations = Annotations.of(
-        item=codes[rows.item],
-        annotator=rows.annotator,
-        label=rows.label,
-        n_items=rows.n_items,
-        n_annotators=rows.n_annotators,
-        n_classes=rows.n_classes,
-    )
+    training = data.training
+    annotations = _changed(training.annotations, item=codes[training.annotations.item])
     labels = np.empty_like(data.gold.label)
     labels[codes] = data.gold.label
     items = training.items.take(np.argsort(codes))
@@ -131,27 +123,23 @@ def renumbered_items(data: SmallData, codes: np.ndarray) -> SmallData:
 
 
 def with_probability(rows: Annotations, certain: float) -> Annotations:
-    """Returns the same rows, each with this probability of its own."""
-    return Annotations.of(
-        item=rows.item,
-        annotator=rows.annotator,
-        label=rows.label,
-        probability=np.full(len(rows), certain, dtype=np.float32),
-        n_items=rows.n_items,
-        n_annotators=rows.n_annotators,
-        n_classes=rows.n_classes,
-    )
+    """Returns the same rows, each with this probability."""
+    return _changed(rows, probability=np.full(len(rows), certain, dtype=np.float32))
 
 
 def _relabelled(rows: Annotations, annotators: np.ndarray | None, classes: np.ndarray | None) -> Annotations:
-    return Annotations.of(
-        item=rows.item,
+    return _changed(
+        rows,
         annotator=rows.annotator if annotators is None else annotators[rows.annotator],
         label=rows.label if classes is None else classes[rows.label],
-        n_items=rows.n_items,
-        n_annotators=rows.n_annotators,
-        n_classes=rows.n_classes,
     )
+
+
+def _changed(rows: Annotations, **columns: np.ndarray) -> Annotations:
+    """Returns the same rows but for the columns given."""
+    names = ("item", "annotator", "label", "n_items", "n_annotators", "n_classes")
+    given: dict[str, Any] = {name: getattr(rows, name) for name in names}
+    return Annotations.of(**{**given, **columns})
 
 
 def _items(features: np.ndarray) -> Items:

@@ -43,7 +43,7 @@ from crowdsweep.metrics.known import (
     info_of,
     repeats_votes,
 )
-from crowdsweep.models._em import label_probs_of, label_probs_of_anybody
+from crowdsweep.models._em import label_probs_of, label_probs_of_items
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor
 from crowdsweep.trial.fit_checks import array_of, check_probabilities, kind_of
 from crowdsweep.trial.model_calls import guarded
@@ -185,7 +185,7 @@ def _of_unseen_items(
         return None
     classes = _predictions(predictor, part.items, _uses(predictor)[0], training)[part.scored]
     if fit.annotators is None:
-        return label_probs_of_anybody(classes)
+        return label_probs_of_items(classes)
     return _checked_label_probs(label_probs_of(classes, fit.annotators), training.n_classes)
 
 

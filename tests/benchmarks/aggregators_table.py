@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import CrowdsweepError
-from crowdsweep.metrics.items import accuracy
+from crowdsweep.metrics.items import accuracy_of_each
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.seeds import SeedStream
@@ -129,7 +129,7 @@ def scored(found: Callable[[], np.ndarray | None], trial: TrialData, limit: int)
         return "…"
     if probs is None:
         return "-"
-    return 100 * accuracy(train.reference[train.has_gold], probs[train.scored[train.has_gold]])
+    return 100 * accuracy_of_each(train.reference[train.has_gold], probs[train.scored[train.has_gold]]).mean()
 
 
 def shown(value: float | str) -> str:

@@ -31,7 +31,7 @@ import numpy as np
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.dataset import CrowdDataset, TrainingData
 from crowdsweep.metrics.heldout import heldout_loglik
-from crowdsweep.metrics.items import accuracy
+from crowdsweep.metrics.items import accuracy_of_each
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, fit_all
 from crowdsweep.seeds import SeedStream
@@ -166,10 +166,10 @@ def main() -> int:
         labels_alone = replace(dataset, items=replace(dataset.items, features=None, text=None))
         found, reference = searched(labels_alone, defaults=options.defaults)
         ranked = sorted(found, key=lambda one: -one.heldout)
-        best = max(100 * accuracy(reference, one.posterior) for one in ranked)
+        best = max(100 * accuracy_of_each(reference, one.posterior).mean() for one in ranked)
         for rule, picks in RULES.items():
             mean = np.mean([one.posterior for one in picks(ranked)], axis=0)
-            regrets[rule].append(best - 100 * accuracy(reference, mean))
+            regrets[rule].append(best - 100 * accuracy_of_each(reference, mean).mean())
         cells = " | ".join(f"{regrets[rule][-1]:.1f}" for rule in RULES)
         print(f"| {name} | {best:.1f} | {cells} | {ranked[0]} |", flush=True)
     means = {rule: float(np.mean(values)) for rule, values in regrets.items()}

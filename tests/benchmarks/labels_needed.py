@@ -24,7 +24,7 @@ import numpy as np
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import CrowdsweepError
-from crowdsweep.metrics.items import agreement
+from crowdsweep.metrics.items import accuracy_of_each
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.seeds import SeedStream
@@ -287,7 +287,7 @@ def _right(model: str, trial: TrialData, seed: int) -> np.ndarray:
     """Returns which items a model labels right, in part where classes tie."""
     found = fit_one(registered.build_model(model, {}), trial.training, FitContext(seeds=SeedStream(seed))).item_probs
     part = trial.evaluation["train"]
-    return agreement(part.reference[part.has_gold], found[part.scored[part.has_gold]])
+    return accuracy_of_each(part.reference[part.has_gold], found[part.scored[part.has_gold]])
 
 
 if __name__ == "__main__":

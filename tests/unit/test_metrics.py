@@ -12,8 +12,9 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import Gold, TrueCrowd
 from crowdsweep.metrics import annotators, distributions, items
-from crowdsweep.metrics.calibration import ece
+from crowdsweep.metrics.calibration import ece_of_each
 from crowdsweep.metrics.heldout import heldout_choices_loglik, heldout_loglik
+from crowdsweep.metrics.known import ITEM_METRICS, ScoredItems
 from crowdsweep.models.contract import ConfusionMatrices
 
 
@@ -27,11 +28,11 @@ def draw(seed: int, n_items: int = 60, n_classes: int = 4) -> tuple[np.ndarray, 
 def test_against_scikit_learn_where_nothing_is_tied() -> None:
     gold, reference, predicted = draw(0)
     labels = predicted.argmax(axis=1)
-    assert items.accuracy(reference, predicted) == pytest.approx(sk.accuracy_score(gold, labels))
+    assert items.accuracy_of_each(reference, predicted).mean() == pytest.approx(sk.accuracy_score(gold, labels))
     assert items.macro_f1(reference, predicted) == pytest.approx(sk.f1_score(gold, labels, average="macro"))
-    assert items.log_loss(reference, predicted) == pytest.approx(sk.log_loss(gold, predicted))
+    assert items.log_loss_of_each(reference, predicted).mean() == pytest.approx(sk.log_loss(gold, predicted))
     one_vs_rest = [np.mean((predicted[:, k] - (gold == k)) ** 2) for k in range(4)]
-    assert items.brier(reference, predicted) == pytest.approx(sum(one_vs_rest))
+    assert items.brier_of_each(reference, predicted).mean() == pytest.approx(sum(one_vs_rest))
 
 
 def test_macro_f1_leaves_out_classes_that_nobody_chose() -> None:
@@ -45,8 +46,8 @@ def test_ties_count_what_they_are_worth_on_average() -> None:
     predicted = np.array([[0.4, 0.4, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0], [0.1, 0.2, 0.7]])
     reference = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0]])
     # One of two tied is right; one of three; two draws from the same two agree half the time; never.
-    np.testing.assert_allclose(items.agreement(reference, predicted), [1 / 2, 1 / 3, 1 / 2, 0.0])
-    assert items.accuracy(reference, predicted) == pytest.approx((1 / 2 + 1 / 3 + 1 / 2) / 4)
+    np.testing.assert_allclose(items.accuracy_of_each(reference, predicted), [1 / 2, 1 / 3, 1 / 2, 0.0])
+    assert items.accuracy_of_each(reference, predicted).mean() == pytest.approx((1 / 2 + 1 / 3 + 1 / 2) / 4)
 
 
 def test_accuracy_is_the_mean_over_random_tie_breaks() -> None:
@@ -55,7 +56,9 @@ def test_accuracy_is_the_mean_over_random_tie_breaks() -> None:
     reference = random.integers(0, 3, (40, 3)) + 1.0
     predicted, reference = (part / part.sum(axis=1, keepdims=True) for part in (predicted, reference))
     breaks = [(_broken(predicted, random) == _broken(reference, random)).mean() for _ in range(4000)]
-    assert items.accuracy(reference, predicted) == pytest.approx(np.mean(breaks), abs=4 * np.std(breaks) / 4000**0.5)
+    assert items.accuracy_of_each(reference, predicted).mean() == pytest.approx(
+        np.mean(breaks), abs=4 * np.std(breaks) / 4000**0.5
+    )
 
 
 def _broken(probs: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -63,57 +66,62 @@ def _broken(probs: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def test_ties_by_rounding_are_ties() -> None:
-    assert items.accuracy(np.array([[1.0, 0.0]]), np.array([[0.1 + 0.2, 0.3]]) / 0.6) == 0.5
+    assert items.accuracy_of_each(np.array([[1.0, 0.0]]), np.array([[0.1 + 0.2, 0.3]]) / 0.6).mean() == 0.5
 
 
 def test_log_loss_is_capped_by_the_floor() -> None:
-    assert items.log_loss(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])) == pytest.approx(-np.log(1e-12))
+    assert items.log_loss_of_each(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])).mean() == pytest.approx(
+        -np.log(1e-12)
+    )
 
 
 def test_kl_by_hand_and_by_scipy() -> None:
     reference, predicted = np.array([[0.5, 0.5, 0.0]]), np.array([[0.25, 0.25, 0.5]])
     first, second = reference[0] + 1e-5, predicted[0] + 1e-5
     by_hand = sum(a * np.log(a / b) for a, b in zip(first, second, strict=True))
-    assert distributions.kl(reference, predicted) == pytest.approx(by_hand)
-    assert distributions.kl(reference, predicted) == pytest.approx(entropy(reference[0], predicted[0]), abs=2e-4)
-    assert distributions.kl_reverse(reference, predicted) == pytest.approx(distributions.kl(predicted, reference))
-    # The prediction puts one half where the reference has nothing: 0.5 log(0.5 / 1e-5), less what the others give back.
-    assert distributions.kl_reverse(reference, predicted) == pytest.approx(
-        0.5 * np.log(0.5 / 1e-5) + 0.5 * np.log(0.5), abs=1e-3
+    assert distributions.kl_of_each(reference, predicted).mean() == pytest.approx(by_hand)
+    assert distributions.kl_of_each(reference, predicted).mean() == pytest.approx(
+        entropy(reference[0], predicted[0]), abs=2e-4
     )
+    # In reverse: one half where the reference has nothing, 0.5 log(0.5 / 1e-5), less what the others give back.
+    (reverse,) = (metric for metric in ITEM_METRICS if metric.name == "kl_reverse")
+    found = reverse.score(ScoredItems(reference=reference, predicted=predicted, scale="nominal"))
+    assert found == pytest.approx(0.5 * np.log(0.5 / 1e-5) + 0.5 * np.log(0.5), abs=1e-3)
 
 
 def test_js_against_scipy() -> None:
     _, reference, predicted = draw(3)
     expected = np.mean(jensenshannon(reference, predicted, base=2, axis=1) ** 2)
-    assert distributions.js(reference, predicted) == pytest.approx(expected)
-    assert distributions.js(np.eye(2), np.eye(2)[::-1]) == pytest.approx(1.0)
+    assert distributions.js_of_each(reference, predicted).mean() == pytest.approx(expected)
+    assert distributions.js_of_each(np.eye(2), np.eye(2)[::-1]).mean() == pytest.approx(1.0)
 
 
 @given(st.integers(0, 10_000))
 def test_divergences_are_none_for_equals_and_symmetric_where_they_should_be(seed: int) -> None:
     _, reference, predicted = draw(seed, n_items=5)
-    assert distributions.js(predicted, predicted) == pytest.approx(0.0, abs=1e-12)
-    assert distributions.kl(predicted, predicted) == pytest.approx(0.0, abs=1e-12)
-    assert distributions.js(reference, predicted) == pytest.approx(distributions.js(predicted, reference))
-    assert 0 <= distributions.js(reference, predicted) <= 1
-    assert distributions.kl(reference, predicted) > 0
+    assert distributions.js_of_each(predicted, predicted).mean() == pytest.approx(0.0, abs=1e-12)
+    assert distributions.kl_of_each(predicted, predicted).mean() == pytest.approx(0.0, abs=1e-12)
+    assert distributions.js_of_each(reference, predicted).mean() == pytest.approx(
+        distributions.js_of_each(predicted, reference).mean()
+    )
+    assert 0 <= distributions.js_of_each(reference, predicted).mean() <= 1
+    assert distributions.kl_of_each(reference, predicted).mean() > 0
 
 
 def test_ece_by_hand() -> None:
     # Bins of width 1/15: .95 and 1.0 share (14/15, 1], .6 stands at the upper edge of (8/15, 9/15].
     predicted = np.array([[0.95, 0.05], [1.0, 0.0], [0.6, 0.4], [0.4, 0.6]])
     reference = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
-    assert ece(reference, predicted) == pytest.approx((2 * abs(0.5 - 0.975) + 2 * abs(1.0 - 0.6)) / 4)
+    assert ece_of_each(reference, predicted).mean() == pytest.approx((2 * abs(0.5 - 0.975) + 2 * abs(1.0 - 0.6)) / 4)
 
 
 def test_ece_of_calibrated_predictions_is_small() -> None:
     random = np.random.default_rng(0)
     predicted = random.dirichlet(np.ones(3), 40_000)
     gold = (predicted.cumsum(axis=1) < random.random((40_000, 1))).sum(axis=1)
-    assert ece(np.eye(3)[gold], predicted) < 0.012
+    assert ece_of_each(np.eye(3)[gold], predicted).mean() < 0.012
     overconfident = predicted**3 / (predicted**3).sum(axis=1, keepdims=True)
-    assert ece(np.eye(3)[gold], overconfident) > 0.1
+    assert ece_of_each(np.eye(3)[gold], overconfident).mean() > 0.1
 
 
 def test_multilabel_scores_are_those_of_the_flattened_choices() -> None:
@@ -122,8 +130,8 @@ def test_multilabel_scores_are_those_of_the_flattened_choices() -> None:
     predicted = random.random((30, 4))
     chosen = predicted > 0.5
     pairs = items.as_binary(reference), items.as_binary(predicted)
-    assert items.accuracy(*pairs) == pytest.approx(1 - sk.hamming_loss(reference, chosen))
-    assert items.log_loss(*pairs) == pytest.approx(sk.log_loss(reference.ravel(), predicted.ravel()))
+    assert items.accuracy_of_each(*pairs).mean() == pytest.approx(1 - sk.hamming_loss(reference, chosen))
+    assert items.log_loss_of_each(*pairs).mean() == pytest.approx(sk.log_loss(reference.ravel(), predicted.ravel()))
     expected = sk.f1_score(reference, chosen, average="macro")
     assert items.multilabel_macro_f1(reference, predicted) == pytest.approx(expected)
     assert items.multilabel_macro_f1(np.zeros((2, 3)), np.zeros((2, 3))) == 1.0
@@ -278,7 +286,7 @@ def test_the_cross_entropy_of_label_distributions_is_the_log_loss() -> None:
     _, _, reference = draw(9)
     _, _, predicted = draw(10)
     by_hand = -sum(reference[i, k] * np.log(predicted[i, k]) for i in range(60) for k in range(4)) / 60
-    assert items.log_loss(reference, predicted) == pytest.approx(by_hand)
+    assert items.log_loss_of_each(reference, predicted).mean() == pytest.approx(by_hand)
     smooth = 0.9 * predicted + 0.1 / 4
-    gap = items.log_loss(reference, smooth) - distributions.entropy(reference)
-    assert distributions.kl(reference, smooth) == pytest.approx(gap, abs=1e-3)
+    gap = items.log_loss_of_each(reference, smooth).mean() - distributions.entropy(reference)
+    assert distributions.kl_of_each(reference, smooth).mean() == pytest.approx(gap, abs=1e-3)

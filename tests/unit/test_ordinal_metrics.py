@@ -10,7 +10,7 @@ from scipy.stats import wasserstein_distance
 from sklearn.metrics import cohen_kappa_score, mean_absolute_error
 
 from crowdsweep.errors import BadInput
-from crowdsweep.metrics.ordinal import errors_in_steps, wasserstein_of_each, weighted_kappa, weighted_kappa_of_each
+from crowdsweep.metrics.ordinal import errors_in_steps, wasserstein_of_each, weighted_kappa_of_each
 from crowdsweep.record.array_names import BASELINES
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
@@ -30,8 +30,8 @@ def test_classes_against_gold_as_scikit_learn_scores_them(n_classes: int) -> Non
     reference, labels = np.eye(n_classes)[gold], predicted.argmax(axis=1)
     assert errors_in_steps(reference, predicted).mean() == pytest.approx(mean_absolute_error(gold, labels))
     expected = cohen_kappa_score(gold, labels, weights="quadratic")
-    assert weighted_kappa(reference, predicted) == pytest.approx(expected)
-    assert weighted_kappa(np.eye(n_classes)[::-1][gold], predicted[:, ::-1]) == pytest.approx(expected)
+    assert weighted_kappa_of_each(reference, predicted).mean() == pytest.approx(expected)
+    assert weighted_kappa_of_each(np.eye(n_classes)[::-1][gold], predicted[:, ::-1]).mean() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("one_hot", [True, False])
@@ -54,15 +54,15 @@ def test_ties_are_worth_what_drawing_a_class_gives_on_average() -> None:
     rows = [(j, k, 1 / len(list(product(*both)))) for both in draws for j, k in product(*both)]
     one, other, weight = zip(*rows, strict=True)
     expected = cohen_kappa_score(one, other, weights="quadratic", sample_weight=weight)
-    assert weighted_kappa(reference, predicted) == pytest.approx(expected)
+    assert weighted_kappa_of_each(reference, predicted).mean() == pytest.approx(expected)
 
 
 def test_kappa_where_nobody_can_disagree_and_where_nothing_agrees() -> None:
     same = np.eye(3)[[1, 1, 1]]
-    assert weighted_kappa(same, same) == 1.0
+    assert weighted_kappa_of_each(same, same).mean() == 1.0
     np.testing.assert_array_equal(weighted_kappa_of_each(same, same), np.ones(3))
-    assert weighted_kappa(np.eye(3)[[0, 2]], np.eye(3)[[2, 0]]) == pytest.approx(-1.0)
-    assert weighted_kappa(np.eye(3)[[0, 1, 2]], same) == pytest.approx(0.0)  # a constant prediction
+    assert weighted_kappa_of_each(np.eye(3)[[0, 2]], np.eye(3)[[2, 0]]).mean() == pytest.approx(-1.0)
+    assert weighted_kappa_of_each(np.eye(3)[[0, 1, 2]], same).mean() == pytest.approx(0.0)  # a constant prediction
 
 
 ON_SCALES = ("mae", "weighted_kappa", "wasserstein")

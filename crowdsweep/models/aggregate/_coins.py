@@ -50,17 +50,17 @@ def accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) ->
 
 
 def coins(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> list[OneCoinConfusions]:
-    """Returns each replica's annotators by their codes; those without an answer are as right as all together.
+    """Returns each replica's annotators by their codes; those without an answer have the pooled accuracy.
 
     Args:
         crowds: the annotations.
         answers, smoothing: as of `accuracies`.
     """
-    return coins_of(crowds, accuracies(crowds, answers, smoothing), together(crowds, answers, smoothing))
+    return coins_of(crowds, accuracies(crowds, answers, smoothing), pooled_accuracies(crowds, answers, smoothing))
 
 
-def together(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> PerReplica:
-    """Returns the accuracy of all answers of each replica together.
+def pooled_accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> PerReplica:
+    """Returns the accuracy of all answers of each replica, whoever gave them.
 
     Args:
         crowds, answers, smoothing: as of `accuracies`.
@@ -71,7 +71,7 @@ def together(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> P
 
 
 def coins_of(crowds: StackedCrowds, accuracy: Accuracies, unknown: PerReplica) -> list[OneCoinConfusions]:
-    """Returns each replica's annotators by their codes, from their accuracies and that of those without an answer."""
+    """Returns each replica's annotators by their codes; `unknown` is the accuracy of those without an answer."""
     found: list[OneCoinConfusions] = []
     for replica in range(crowds.n_replicas):
         mine = crowds.annotators_of(replica)
@@ -93,13 +93,13 @@ def right_answers(crowds: StackedCrowds, posterior: ItemProbs) -> RightAndAll:
 
 
 def right_of_counts(crowds: StackedCrowds, counts: ColumnProbs) -> RightAndAll:
-    """Returns the same of answers that are counted by column, by the class that each is held against."""
+    """Returns the same from counts of answers [columns, classes] by the class that each is compared with."""
     right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label])
     return right, crowds.annotator_sums(counts.sum(axis=1))
 
 
 def right_entries(crowds: StackedCrowds, right: PerEntry) -> RightAndAll:
-    """Returns how many answers of each annotator are right, and how many there are, from how right each is."""
+    """Returns the same from the probability that each answer is right."""
     answers, annotator = crowds.answers, crowds.column_annotator[crowds.answers.indices]
     sums = (np.bincount(annotator, part, crowds.n_annotators) for part in (answers.data * right, answers.data))
     right_sum, total = (part.astype(np.float64, copy=False) for part in sums)  # no entries: integers

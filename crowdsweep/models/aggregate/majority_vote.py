@@ -44,7 +44,7 @@ from crowdsweep.models._em import (
     annotator_model,
     columns_of_counts,
     evenly,
-    label_probs_of_anybody,
+    label_probs_of_items,
     stack,
     winners,
 )
@@ -97,7 +97,7 @@ class MajorityVote:
         annotators = CountedChoices(counts=counts, smoothing=self.smoothing, n_annotators=data.n_annotators)
         crowd = annotators.global_confusion()
         expected = item_probs * crowd[:, 1, 1] + (1.0 - item_probs) * crowd[:, 0, 1]
-        return FitResult(item_probs=item_probs, annotators=annotators, label_probs=label_probs_of_anybody(expected))
+        return FitResult(item_probs=item_probs, annotators=annotators, label_probs=label_probs_of_items(expected))
 
 
 @final

@@ -17,7 +17,7 @@ import numpy as np
 from crowdsweep.arrays import ClassProbs, ItemProbs
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models._em import label_probs_of_anybody
+from crowdsweep.models._em import label_probs_of_items
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 
@@ -55,7 +55,7 @@ def constant_result(probs: ClassProbs, data: TrainingData) -> FitResult:
     item_probs = np.tile(probs, (data.n_items, 1))
     return FitResult(
         item_probs=item_probs,
-        label_probs=label_probs_of_anybody(item_probs),
+        label_probs=label_probs_of_items(item_probs),
         predictor=ConstantPredictor(probs),
     )
 

@@ -31,6 +31,7 @@ from typing import Annotated, final
 import numpy as np
 from annotated_types import Ge, Gt
 from jaxtyping import Float64, Int
+from scipy.special import log_softmax
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
@@ -133,12 +134,7 @@ class State:
 def _log_probs(rows: Rows, sigma: Matrices, tau: Matrices) -> Iterator[tuple[slice, Matrices]]:
     """Yields log p(label | true class) for parts of the rows."""
     for part in chunks(len(rows.item), rows.n_classes**2):
-        yield part, _log_softmax(sigma[rows.annotator[part]] + tau[rows.item[part]])
-
-
-def _log_softmax(logits: Matrices) -> Matrices:
-    logits = logits - logits.max(axis=2, keepdims=True)
-    return logits - np.log(np.exp(logits).sum(axis=2, keepdims=True))
+        yield part, log_softmax(sigma[rows.annotator[part]] + tau[rows.item[part]], axis=2)
 
 
 def _slope(
@@ -169,7 +165,7 @@ def _result(crowds: StackedCrowds, stepped: Stepped[State], met: Met, replica: i
     def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
         found = np.empty((len(item), crowds.n_classes))
         for part in chunks(len(item), crowds.n_classes**2):
-            probs = np.exp(_log_softmax(annotators.logits(annotator[part]) + of_items[item[part]]))
+            probs = np.exp(log_softmax(annotators.logits(annotator[part]) + of_items[item[part]], axis=2))
             found[part] = np.einsum("ak,akl->al", posterior[item[part]], probs)
         return found
 
@@ -199,14 +195,14 @@ class SoftmaxAnnotators:
 
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
         """Returns how these annotators answer items without confusions of their own."""
-        return np.exp(_log_softmax(self.logits(annotators)))
+        return np.exp(log_softmax(self.logits(annotators), axis=2))
 
     def global_confusion(self) -> Confusion | None:
         return None
 
 
 def _annotators(crowds: StackedCrowds, sigma: Matrices, met: Met, replica: int) -> SoftmaxAnnotators:
-    of_crowd = (np.exp(_log_softmax(sigma)) * met[:, :, None]).sum(axis=0)
+    of_crowd = (np.exp(log_softmax(sigma, axis=2)) * met[:, :, None]).sum(axis=0)
     mean = ratio(of_crowd, met.sum(axis=0)[:, None], at_zero=1.0 / crowds.n_classes)
     place = np.full(crowds.declared_annotators[replica], len(sigma))
     place[crowds.annotator_code[crowds.annotators_of(replica)]] = np.arange(len(sigma))

@@ -18,6 +18,7 @@ pooled accuracy.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -35,11 +36,11 @@ from crowdsweep.models._em import (
     log_class_shares,
     normalised,
     pooled,
-    run_em,
     soft_vote,
     stack,
 )
-from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error, right_answers, together
+from crowdsweep.models._steps import kept_rows, run_steps
+from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error, pooled_accuracies, right_answers
 from crowdsweep.models.aggregate.dawid_skene import CROWD_STEPS
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, no_op
 
@@ -50,10 +51,10 @@ class OneCoin:
     """Hyper-parameters of one-coin.
 
     Attributes:
-        smoothing: pseudo-counts in every cell: one for the right answer, one for each wrong one.
+        smoothing: pseudo-counts of right answers, and of each kind of wrong ones.
         shrinkage: pseudo-answers of every annotator, right as often as the crowd's are. Without them, estimates from
             few answers are too extreme: of 10,000 simulated annotators with four labels each, the held-out
-            log-likelihood per answer is then -1.17 (the vote's: -.66), and -.60 with ten pseudo-answers.
+            log-likelihood per answer is then -1.17 (the vote's: -0.66), and -0.60 with ten pseudo-answers.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
     """
@@ -68,8 +69,8 @@ class OneCoin:
         crowds = stack([part.annotations for part in data])
         pseudo = self._pseudo_answers(crowds)
         fitted = self._fit(crowds, pseudo, self.iterations, [context.report for context in contexts])
-        of_all = together(crowds, right_answers(crowds, fitted.posterior), self.smoothing)
-        annotators = coins_of(crowds, pseudo.accuracy(crowds, fitted.posterior), of_all)
+        of_crowd = pooled_accuracies(crowds, right_answers(crowds, fitted.posterior), self.smoothing)
+        annotators = coins_of(crowds, pseudo.accuracy(crowds, fitted.posterior), of_crowd)
         shares = np.exp(log_class_shares(crowds, fitted.posterior))
         extras = [
             {"class_shares": own, "annotator_accuracy": coin.accuracy}
@@ -101,7 +102,15 @@ class OneCoin:
             updated, log_evidence = normalised(log_joint, in_place=True)
             return updated, crowds.replica_sums(log_evidence) + pseudo.log_prior(crowds, accuracy)
 
-        return run_em(crowds, soft_vote(crowds), step, iterations=iterations, tolerance=self.tolerance, reports=reports)
+        stepped = run_steps(
+            soft_vote(crowds),
+            step,
+            partial(kept_rows, crowds, "items"),
+            iterations=iterations,
+            tolerance=self.tolerance,
+            reports=reports,
+        )
+        return FittedEM(crowds=crowds, posterior=stepped.state, stepped=stepped)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,6 +1,7 @@
 """What a network is: parameters, and a function of them that is written for many replicas at once."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -81,6 +82,44 @@ class Network(Protocol):
     def probabilities(self, values: Values, inputs: Inputs) -> Probs:
         """Returns probabilities, rows summing to one; in blocks that bound memory."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrappedNetwork:
+    """A `Network` that does what another one does; a subclass overrides what differs.
+
+    Attributes:
+        network: the other network.
+    """
+
+    network: Network
+
+    @property
+    def n_classes(self) -> int:
+        return self.network.n_classes
+
+    @property
+    def dropouts(self) -> Sequence[Dropout]:
+        return self.network.dropouts
+
+    @property
+    def row_size(self) -> int:
+        return self.network.row_size
+
+    def parameters(self) -> list[Parameter]:
+        return self.network.parameters()
+
+    def inputs(self, items: Items) -> Shaped[np.ndarray, " items *shape"]:
+        return self.network.inputs(items)
+
+    def layout(self, items: Items) -> Layout | None:
+        return self.network.layout(items)
+
+    def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
+        return self.network.logits(values, inputs, masks)
+
+    def probabilities(self, values: Values, inputs: Inputs) -> Probs:
+        return self.network.probabilities(values, inputs)
 
 
 def features_of(items: Items) -> ItemFeatures:

@@ -1,10 +1,10 @@
-"""A network that reads, in place of features, a vector which it learns for each item.
+"""A network that reads a learned vector for each item, in place of features.
 
-It knows the items that it is trained on and no others. All vectors are one parameter, so that a step costs the number
-of items, which is small beside its products while items are below some hundred thousand.
+It can label the items that it is trained on and no others. All vectors are one parameter, so the optimiser moves every
+vector in each step, which costs little beside the network's products up to some hundred thousand items.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -15,11 +15,10 @@ from crowdsweep.data.dataset import Items
 from crowdsweep.errors import FitFailed
 from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.automatic import Auto
-from crowdsweep.models.networks.contract import Masks, Network
+from crowdsweep.models.networks.contract import Masks, WrappedNetwork
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import normal
 from crowdsweep.models.networks.replicas import Parameter
-from crowdsweep.models.networks.streams import Dropout
 from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
 from crowdsweep.models.networks.values import Values
 
@@ -30,30 +29,16 @@ VECTOR_SPACE: Mapping[str, Any] = {"item_embedding": {"values": [8, 16, 32]}}  #
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class EmbeddedNetwork:
-    """A network of vectors, and a vector for each item.
+class EmbeddedNetwork(WrappedNetwork):
+    """A network on vectors, and a vector for each item.
 
     Attributes:
-        network: what reads the vectors.
-        n_items: how many there are at most; data sets of one stack may have fewer.
+        n_items: the most items that a data set of one batch has.
         width: of a vector.
     """
 
-    network: Network
     n_items: int
     width: int
-
-    @property
-    def n_classes(self) -> int:
-        return self.network.n_classes
-
-    @property
-    def dropouts(self) -> Sequence[Dropout]:
-        return self.network.dropouts
-
-    @property
-    def row_size(self) -> int:
-        return self.network.row_size
 
     def parameters(self) -> list[Parameter]:
         """Returns the vectors, from N(0, 1), and the network's parameters."""
@@ -65,15 +50,13 @@ class EmbeddedNetwork:
         return np.arange(items.n_items)
 
     def layout(self, items: Items) -> None:
-        """See `Network.layout`."""
+        """Returns None: a row is an item."""
 
     def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
-        """See `Network.logits`."""
         return self.network.logits(values, self._vectors(values, inputs), masks)
 
     @without_gradients
     def probabilities(self, values: Values, inputs: Inputs) -> Probs:
-        """See `Network.probabilities`."""
         return self.network.probabilities(values, self._vectors(values, inputs))
 
     def _vectors(self, values: Values, inputs: Inputs) -> Float[torch.Tensor, "replicas rows width"]:

@@ -208,8 +208,9 @@ class Adam:
     def step(self, stack: ReplicaStack, n_replicas: int | None = None) -> None:
         """Moves the first `n_replicas` replicas (default: all) along their gradients; under `torch.no_grad`.
 
-        One pass of torch's own kernel over all that have taken equally many steps. It corrects the second moment before
-        it adds epsilon, so that epsilon is handed to it corrected likewise.
+        One pass of torch's fused kernel over all that have taken equally many steps. The public function around it,
+        `torch.optim.adamw.adamw(fused=True)`, gives the same bits and makes fits of small networks 5 to 18 % longer.
+        The kernel corrects the second moment before it adds epsilon, so epsilon is passed with the same correction.
         """
         steps = stack.steps[: len(stack) if n_replicas is None else n_replicas]
         steps += 1

@@ -38,7 +38,7 @@ from crowdsweep.models.aggregate._clustered import ClusterModel, FittedClusters
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, ItemClusters, projected
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
-from crowdsweep.models.two_stage._pair import READS_FEATURES, name_of, put_together
+from crowdsweep.models.two_stage._pair import READS_FEATURES, model_class, name_of
 from crowdsweep.models.two_stage._training import ValidatedTraining
 
 TestSnap = Literal["hard", "soft", "none"]
@@ -159,7 +159,7 @@ def guided(module: str, clusters: ModelInfo, version: int = 1) -> ModelInfo:
     return ModelInfo(
         name=name_of(module),
         title=f"A classifier trained on the clusters of {clusters.name}, with predictions projected onto them",
-        model=put_together(module, fit_batch, clusters=clusters.model(), guided=Guided()),
+        model=model_class(module, fit_batch, clusters=clusters.model(), guided=Guided()),
         steps=clusters.steps,
         predicts_labels=clusters.predicts_labels,
         checkpoints=True,

@@ -56,11 +56,11 @@ class HardLabels:
         return one_hot(voted, context, draw=self.ties == "random")
 
     def stages(self, _: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
-        """See `Targets`; a label is drawn from its item's probabilities, whoever gives it."""
+        """See `Targets`."""
         return [
             Aggregated(
                 targets=self.of(part, context),
-                anybody=True,
+                annotators_alike=True,
                 dev_targets=lambda annotations, context=context: self.silver(annotations, context),
             )
             for part, context in zip(data, contexts, strict=True)

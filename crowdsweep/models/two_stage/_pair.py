@@ -62,7 +62,7 @@ def pair(
     return two_stage(
         name_of(module),
         title,
-        put_together(module, fit_batch, aggregate=aggregate, targets=targets, training=training),
+        model_class(module, fit_batch, aggregate=aggregate, targets=targets, training=training),
         source,
         needs=needs,
         predicts_labels=predicts_labels,
@@ -72,7 +72,7 @@ def pair(
     )
 
 
-def put_together(module: str, fit_batch: Callable[..., list[FitResult]], **parts: Any) -> type[Any]:
+def model_class(module: str, fit_batch: Callable[..., list[FitResult]], **parts: Any) -> type[Any]:
     """Returns the dataclass of a model whose fields are its parts, but for those that are `Fixed`.
 
     Args:

@@ -15,7 +15,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._em import label_probs_of, label_probs_of_anybody, winners
+from crowdsweep.models._em import label_probs_of, label_probs_of_items, winners
 from crowdsweep.models.contract import (
     AnnotatorModel,
     FitContext,
@@ -36,24 +36,24 @@ class Aggregated:
     Attributes:
         targets: rows of zeros are not trained on.
         annotators: how annotators answer, if the aggregation says so.
-        anybody: whether, where it does not, a label is drawn from its item's distribution, whoever gives it.
+        annotators_alike: whether, without `annotators`, every annotator is expected to label an item by the class
+            probabilities that the classifier gives it; else labels are not predicted.
         extras: further arrays for the result.
-        dev_targets: makes targets of the labels of dev items, of the kind that is learned; None where labels do not
-            tell it, as they do not tell gold.
+        dev_targets: makes the targets of dev items from their labels; None where labels cannot tell them (gold).
     """
 
     targets: ItemProbs
     annotators: AnnotatorModel | None = None
-    anybody: bool = False
+    annotators_alike: bool = False
     extras: Mapping[str, Shaped[np.ndarray, "..."]] | None = None
     dev_targets: Callable[[Annotations], ItemProbs] | None = Annotations.label_distribution
 
     def label_probs(self, probs: ItemProbs) -> LabelProbs | None:
         """Returns the predictive probabilities of labels, given what the classifier says of the items."""
         if self.annotators is None:
-            return label_probs_of_anybody(probs) if self.anybody else None
+            return label_probs_of_items(probs) if self.annotators_alike else None
         shared = self.annotators.global_confusion()
-        return label_probs_of(probs, self.annotators) if shared is None else label_probs_of_anybody(probs @ shared)
+        return label_probs_of(probs, self.annotators) if shared is None else label_probs_of_items(probs @ shared)
 
     def unseen_label_probs(self, predictor: Predictor) -> UnseenLabelProbs | None:
         """Returns the same of items that the classifier did not see; None where it is what `FitResult` takes it for."""
@@ -187,7 +187,7 @@ class Histograms:
     def stages(self, _: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
         """See `Targets`."""
         return [
-            Aggregated(targets=answered(part, part.annotations.label_distribution()), anybody=True)
+            Aggregated(targets=answered(part, part.annotations.label_distribution()), annotators_alike=True)
             for part, _ in zip(data, contexts, strict=True)
         ]
 

@@ -36,7 +36,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._batches import Batch
 from crowdsweep.models._cost import training_cost
-from crowdsweep.models._em import label_probs_of_anybody
+from crowdsweep.models._em import label_probs_of_items
 from crowdsweep.models._soft_targets import TrainingRows
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
 from crowdsweep.models.lazy_torch import torch
@@ -84,7 +84,7 @@ class MTL:
         return [
             FitResult(
                 item_probs=one.probs[:, :n_classes],
-                label_probs=label_probs_of_anybody(one.probs[:, n_classes:]),
+                label_probs=label_probs_of_items(one.probs[:, n_classes:]),
                 predictor=(heads := HeadsPredictor(both=one.predictor)),
                 unseen_label_probs=partial(_said_by_anybody, heads),
                 objective=-one.losses,
