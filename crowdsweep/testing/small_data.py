@@ -135,7 +135,7 @@ def _relabelled(rows: Annotations, annotators: np.ndarray | None, classes: np.nd
     )
 
 
-def _changed(rows: Annotations, **columns: np.ndarray) -> Annotations:
+def _changed(rows: Annotations, **columns: Any) -> Annotations:
     """Returns the same rows but for the columns given."""
     names = ("item", "annotator", "label", "n_items", "n_annotators", "n_classes")
     given: dict[str, Any] = {name: getattr(rows, name) for name in names}
