@@ -76,7 +76,7 @@ def given_answers(answers: Matrix, missing: Missing) -> Given:
 
 
 def _is_given(cell: Any, missing: Missing) -> bool:
-    """Tells whether a cell of any kind holds an answer; None, NaN and what pandas has for them are no texts."""
+    """Whether a cell of any kind holds an answer; None, NaN and what pandas has for them are no texts."""
     if isinstance(cell, str):
         return not missing(cell)
     return cell is not None and str(cell) not in ("nan", "<NA>", "NaT") and not missing(str(cell))

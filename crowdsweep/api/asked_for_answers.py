@@ -15,7 +15,7 @@ _CHECKERS = ("jaxtyping.", "beartype.")  # of types at run time, where somebody 
 
 
 def asked_for_answers() -> bool:
-    """Tells whether the function that asks for tags holds a two-dimensional `y`: items × annotators.
+    """Whether the function that asks for tags holds a two-dimensional `y`: items × annotators.
 
     Only of use inside `__sklearn_tags__`. Whoever holds no `y`, or one label an item, hears of a classifier.
     """

@@ -81,7 +81,7 @@ def init(
 
 
 def _on_terminal() -> bool:
-    """Tells whether a person can be asked."""
+    """Whether a person can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -321,7 +321,7 @@ def _check_codes(name: str, codes: np.ndarray, size: int) -> None:
 
 
 def _is_sorted(keys: list[np.ndarray]) -> bool:
-    """Tells whether rows ascend by these columns, the first deciding first."""
+    """Whether rows ascend by these columns, the first deciding first."""
     tied = np.ones(max(len(keys[0]) - 1, 0), dtype=bool)
     for key in keys:
         if (tied & (key[:-1] > key[1:])).any():

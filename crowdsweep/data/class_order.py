@@ -21,13 +21,13 @@ def in_order(labels: Iterable[str]) -> list[str]:
 
 
 def by_the_alphabet(labels: Sequence[str]) -> bool:
-    """Tells whether labels stand in an order that only their spelling gives: words, three or more, by the alphabet."""
+    """Whether labels stand in an order that only their spelling gives: words, three or more, by the alphabet."""
     words = [label for label in labels if not _NUMBERED.fullmatch(label)]
     return len(words) > 2 and words == sorted(words)
 
 
 def look_like_ratings(labels: Sequence[str]) -> bool:
-    """Tells whether ordered labels look like the steps of a scale: three to eleven whole numbers, one after the other,
+    """Whether ordered labels look like the steps of a scale: three to eleven whole numbers, one after the other,
     that do not begin at 0, as the codes of categories do."""
     values = [_value(label) for label in labels]
     if not _FEWEST_STEPS <= len(values) <= _MOST_STEPS or values[0] is None or values[0] == 0:

@@ -57,7 +57,7 @@ class Missing:
         return cls(words=frozenset(str(word).strip() for word in given) - {""}, told=True)
 
     def __call__(self, text: str) -> bool:
-        """Tells whether a text stands for a missing value."""
+        """Whether a text stands for a missing value."""
         plain = text.strip()
         return not plain or plain in self.words
 
@@ -118,7 +118,7 @@ class LeftOut:
         ]
 
     def has_words(self) -> bool:
-        """Tells whether one of them may be the name of a class: an empty field is none."""
+        """Whether one of them may be the name of a class: an empty field is none."""
         return any(text.strip() for text in self.counts)
 
 

@@ -45,7 +45,7 @@ class Fetched:
 
 
 def lies_in(place: Path, public: PublicDataset) -> bool:
-    """Tells whether a folder of datasets has this one."""
+    """Whether a folder of datasets has this one."""
     if public.converter:
         return is_dataset_folder(place / public.name)
     return all(is_file(place / public.name / name) for name in _kept(public))

@@ -304,7 +304,7 @@ def _form_of_json(path: Path) -> str:
 
 
 def _named_table(path: Path) -> bool:
-    """Tells whether JSON holds a table, with a column named for annotators and one for labels."""
+    """Whether JSON holds a table, with a column named for annotators and one for labels."""
     return one_of_each(Table(header=tuple(header_of(path)), rows=[]))
 
 
@@ -326,7 +326,7 @@ def _check_answers(path: Path, given: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _answered(record: Mapping[str, Any]) -> bool:
-    """Tells whether a record has a question as Argilla 1's data sets have it."""
+    """Whether a record has a question as Argilla 1's data sets have it."""
     return any(isinstance(value, dict) and {"user_id", "value"} <= set(value) for value in record.values())
 
 

@@ -157,7 +157,7 @@ def _said_of_an_item(name: str) -> str:
 
 
 def is_of_items(table: Table, item: str, name: str) -> bool:
-    """Tells whether a column says something of the items: several have several answers, and it is one for each."""
+    """Whether a column says something of the items: several have several answers, and it is one for each."""
     place, other = table.place(item), table.place(name)
     held: dict[str, set[str]] = {}
     answers: Counter[str] = Counter()
@@ -333,20 +333,20 @@ def wide_columns(table: Table) -> tuple[str | None, str | None] | None:
 
 
 def one_of_each(table: Table) -> bool:
-    """Tells whether one column alone is named for annotators, and another alone for labels: a row is an answer."""
+    """Whether one column alone is named for annotators, and another alone for labels: a row is an answer."""
     by, label = _named(table, "annotator", {}), _named(table, "label", {})
     return len(by) == len(label) == 1 and by != label
 
 
 def looks_headless(table: Table) -> bool:
-    """Tells whether the first line is an answer like those below it: it holds what its columns hold, and no names."""
+    """Whether the first line is an answer like those below it: it holds what its columns hold, and no names."""
     known = any(_named(table, role, {}) for role in ("annotator", "label"))
     again = [name for name in dict.fromkeys(table.header) if name and name in set(table.column(name))]
     return not known and bool(again)
 
 
 def _share_classes(columns: Sequence[Sequence[str]]) -> bool:
-    """Tells whether columns hold one small set of classes."""
+    """Whether columns hold one small set of classes."""
     sets = [set(column) - {"-1", "-1.0"} for column in columns]
     filled = sum(map(len, columns))
     classes = set[str]().union(*sets)
@@ -389,7 +389,7 @@ def _repeats(table: Table, name: str) -> bool:
 
 
 def _can_be(table: Table, role: str, name: str, *, named: bool = False) -> bool:
-    """Tells whether what stands in a column can have this role: ids come again, and classes are few."""
+    """Whether what stands in a column can have this role: ids come again, and classes are few."""
     cells = table.column(name)
     distinct = len(set(cells))
     if not named and (set(_OF_NOTHING) & set(_words_of(name)) or any(map(_DECIMAL.fullmatch, cells))):
@@ -400,7 +400,7 @@ def _can_be(table: Table, role: str, name: str, *, named: bool = False) -> bool:
 
 
 def _agrees(table: Table, found: Mapping[str, str]) -> bool:
-    """Tells whether a column holds one class for each item, as the labels call them."""
+    """Whether a column holds one class for each item, as the labels call them."""
     if not {"item", "label"} <= found.keys():
         return False
     item, gold = (table.place(found[role]) for role in ("item", "gold"))

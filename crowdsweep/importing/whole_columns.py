@@ -112,7 +112,7 @@ def _weights(column: Column, missing: Missing) -> Column | None:
 
 
 def is_positive(text: str) -> bool:
-    """Tells whether a text is a positive finite number."""
+    """Whether a text is a positive finite number."""
     try:
         return 0 < float(text) < math.inf
     except ValueError:

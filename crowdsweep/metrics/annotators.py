@@ -1,4 +1,4 @@
-"""How close estimated confusion matrices are to the true ones.
+"""Distances of estimated confusion matrices from the true ones.
 
 The distance of two matrices is the Jensen-Shannon divergence of their rows, averaged over the rows: entries are clipped
 at 1e-7, rows normalised again, and the result divided by ln 2, so that it lies in [0, 1]. The true matrix of an
@@ -28,7 +28,7 @@ CHUNK_ENTRIES = 4_000_000  # annotators × classes × classes at a time: 32 MB
 
 @runtime_checkable
 class TrueMatrices(Protocol):
-    """Whatever knows the true matrices of annotators (`TrueCrowd` does)."""
+    """Gives the true matrices of annotators, as `TrueCrowd` does."""
 
     def of(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
         """Returns the row-stochastic matrices of these annotators."""
@@ -37,7 +37,7 @@ class TrueMatrices(Protocol):
 
 @runtime_checkable
 class EstimatedMatrices(Protocol):
-    """Whatever estimates the matrices of annotators (a model's `AnnotatorModel` does)."""
+    """Gives estimated matrices of annotators, as a model's `AnnotatorModel` does."""
 
     def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
         """Returns the row-stochastic matrices of these annotators."""
@@ -121,8 +121,8 @@ def js_annotators(true: TrueMatrices, estimated: EstimatedMatrices, active: np.n
     """Returns the plain mean over active annotators of the divergence of their own two matrices (I-JS).
 
     Args:
-        true: what they should be.
-        estimated: what a model takes them for.
+        true: true matrices.
+        estimated: the model's matrices.
         active: int [active], codes of the annotators with annotations; at least one.
     """
     chunks = _chunks(active, estimated)
@@ -133,12 +133,12 @@ def js_annotators(true: TrueMatrices, estimated: EstimatedMatrices, active: np.n
 def js_annotators_crowd(true: TrueMatrices, crowd: Confusion | ClassConfusion, active: np.ndarray) -> float:
     """Returns the plain mean over active annotators of the divergence of their own true matrix from the crowd's one.
 
-    It is how Mena and Nanculef (2019) print I-JS of majority vote, the crowd's matrix being that of all answers against
-    the vote: a model that takes everybody for the same.
+    So Mena and Nanculef (2019) compute I-JS of majority vote: every annotator has the matrix of all answers against the
+    vote.
 
     Args:
-        true: what the annotators' matrices should be.
-        crowd: what everybody is taken for.
+        true: true matrices.
+        crowd: the matrix that every annotator is taken to have.
         active: int [active], codes of the annotators with annotations; at least one.
     """
     return js_annotators(true, _Everybody(crowd), active)
@@ -163,7 +163,7 @@ def mean_confusion(
     """Returns the mean of the active annotators' estimated matrices: plain, or weighted (by their numbers of labels).
 
     Args:
-        estimated: what a model takes annotators for.
+        estimated: the model's matrices.
         active: int [active], codes of the annotators with annotations; at least one.
         weight: positive; None for the plain mean.
     """

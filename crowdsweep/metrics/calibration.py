@@ -1,4 +1,4 @@
-"""Whether predicted probabilities mean what they say."""
+"""Calibration of predicted probabilities."""
 
 import numpy as np
 from jaxtyping import Float64

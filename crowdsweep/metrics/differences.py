@@ -1,4 +1,4 @@
-"""What separates two models on the same seeds and items: the mean difference, its interval, and its p value.
+"""The difference of two models on the same seeds and items: its mean, interval and p value.
 
 Over items, a difference varies as a mean does (`metrics.intervals`), with three things more:
 

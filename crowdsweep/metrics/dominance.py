@@ -1,4 +1,4 @@
-"""Which of several results are worth having where objectives pull apart: the Pareto front."""
+"""The Pareto front of results under several objectives."""
 
 from collections.abc import Sequence
 

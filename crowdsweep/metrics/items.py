@@ -7,10 +7,9 @@ is taken to be drawn uniformly, and the expected score is given.
 Multi-label data score each (item, class) as an item of its own with the two classes "not chosen" and "chosen"
 (`as_binary`); macro F1 is the mean over the classes of the F1 of "chosen".
 
-F1 is no mean over items. What stands for an item is F1 and how much it would move if that item had more weight (times
-the number of items): the infinitesimal jackknife. Their mean is F1, and their spread is to first order what drawing
-items anew with replacement, the bootstrap, finds (Efron, The Jackknife, the Bootstrap and Other Resampling Plans, 1982,
-chapter 6).
+F1 is no mean over items. An item's number is F1 plus how much F1 would change if that item had more weight (times the
+number of items): the infinitesimal jackknife. The mean of these numbers is F1, and their standard deviation is to first
+order that of the bootstrap (Efron, The Jackknife, the Bootstrap and Other Resampling Plans, 1982, chapter 6).
 """
 
 import numpy as np
@@ -39,7 +38,7 @@ def macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
 
 
 def macro_f1_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
-    """Returns for each item what it is to `macro_f1`, whose mean they have."""
+    """Returns a number for each item, whose mean is `macro_f1` (infinitesimal jackknife)."""
     wanted, given = share_of_ties(reference), share_of_ties(predicted)
     return f1_of_each(wanted * given, wanted + given)
 
@@ -57,7 +56,7 @@ def multilabel_macro_f1(reference: ItemProbs, predicted: ItemProbs) -> float:
 
 
 def multilabel_macro_f1_of_each(reference: ItemProbs, predicted: ItemProbs) -> Float64[np.ndarray, " items"]:
-    """Returns for each item what it is to `multilabel_macro_f1`, whose mean they have."""
+    """Returns a number for each item, whose mean is `multilabel_macro_f1` (infinitesimal jackknife)."""
     wanted, given = _chosen(reference), _chosen(predicted)
     return f1_of_each(wanted * given, wanted + given)
 
@@ -65,7 +64,8 @@ def multilabel_macro_f1_of_each(reference: ItemProbs, predicted: ItemProbs) -> F
 def f1_of_each(
     both: Float64[np.ndarray, "parts classes"], either: Float64[np.ndarray, "parts classes"]
 ) -> Float64[np.ndarray, " parts"]:
-    """Returns what each part is to the plain mean over classes of F1; all ones where nothing was ever chosen.
+    """Returns a number for each part, whose mean is the plain mean over classes of F1; all ones where nothing was ever
+    chosen.
 
     Args:
         both: how often a part has a class on both sides.

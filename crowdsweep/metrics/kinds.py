@@ -1,4 +1,4 @@
-"""What metrics are computed from, and the kinds of them: what the table (`known`) is made of."""
+"""The kinds of metrics, and the data that they are computed from; `known` has the table of metrics."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ EVERY_SCALE: tuple[Scale, ...] = ("nominal", "ordinal", "multilabel")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredItems:
-    """Items with what a model says of them, against what is known.
+    """Predictions for items, and the reference that they are scored against.
 
     Attributes:
         reference: float64 [items, classes], one-hot (multi-label: 0/1) from gold, else a label distribution.
@@ -71,19 +71,19 @@ class HeldoutAnswers:
 
     @cached_property
     def errors(self) -> AnswerErrors:
-        """How probably each is predicted wrongly (multi-label: of which share of the classes)."""
+        """The probability that each is predicted wrongly (multi-label: the share of classes)."""
         find = wrong_choices if self.scale == "multilabel" else wrong_answers
         return find(self.label_probs, self.answers)
 
     @cached_property
     def distances(self) -> AnswerErrors:
-        """How far each is from what is predicted, of an ordinal scale."""
+        """The distance of each from its prediction, on an ordinal scale."""
         return distances(self.label_probs, self.answers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredCrowd:
-    """Annotators as a model takes them, against what is known of them.
+    """A model's estimates of annotators, and what is known of them.
 
     Attributes:
         estimated: a model's matrices.
@@ -139,11 +139,11 @@ class ItemMetric(MetricInfo):
 
     Attributes:
         score: computes it.
-        by_item: what each item is to it: of a mean over items their scores, of another metric numbers with the same
-            mean that spread as it does over other items (`metrics.items`). None where nobody ranks by it.
+        by_item: a number for each item, whose mean is the metric: its score, or where the metric is no mean over items,
+            numbers that vary as the metric does over other items (`metrics.items`). None where nothing is ranked by it.
         spans: whether items must be tokens, and classes tags of spans.
-        of_own_answers: whether it is also computed for training items that have no gold, against the answers that
-            trained: how far a fit moves from them. The others would repeat the vote, which wins them by construction.
+        of_own_answers: whether it is also computed for training items without gold, against their own answers: how far
+            a fit moves from these. By other metrics majority vote would win there by construction.
     """
 
     score: Callable[[ScoredItems], float]
@@ -179,7 +179,7 @@ class CrowdMetric(MetricInfo):
 
 @dataclass(frozen=True, kw_only=True)
 class CountMetric(MetricInfo):
-    """What a trial was given to train on; says nothing of how well it went."""
+    """The number of annotations or annotators that a trial trained on; no measure of quality."""
 
     goal: None = None
     score: Callable[[Annotations], int]
@@ -187,7 +187,8 @@ class CountMetric(MetricInfo):
 
 @dataclass(frozen=True, kw_only=True)
 class CostMetric(MetricInfo):
-    """What a trial took, as its row of the record says it (`record.objectives`): an objective of searches beside a
-    metric, and never what ranks."""
+    """The cost of a trial, from its row of the record (`record.objectives`): an objective of searches beside a metric;
+    models are never ranked by it.
+    """
 
     goal: Goal = "minimize"

@@ -52,6 +52,7 @@ def weighted_kappa_of_each(reference: ItemProbs, predicted: ItemProbs) -> PerIte
 
 
 def wasserstein_of_each(reference: ItemProbs, predicted: ItemProbs) -> PerItem:
-    """Returns for each item the Wasserstein-1 distance of its two distributions, in steps: what has to be moved, times
-    how far, at the least; on a line that is the sum of the differences of what has accumulated up to each class."""
+    """Returns for each item the Wasserstein-1 distance of its two distributions, in steps: on a line, the sum of the
+    absolute differences of the two cumulative distributions.
+    """
     return np.abs(np.cumsum(reference - predicted, axis=1)[:, :-1]).sum(axis=1)

@@ -1,14 +1,14 @@
-"""A learning curve, top - drop × labels^-rate, fitted to means, and what it says beyond them.
+"""A learning curve, top - drop × labels^-rate, fitted to means, and its predictions beyond them.
 
-    f(r) = a - b r^-c             a: where it ends, b: what one label loses against that, c: how fast it closes
+    f(r) = a - b r^-c             a: its limit, b: how far one label is below that, c: how fast the gap closes
 
 For one c the least squares of a and b are closed, so the fit is a search over a grid of c, the same for the means and
 for each of their bootstrap draws (`metrics.resampling`): nothing depends on a starting point, nothing fails to
-converge. What more labels bring is read along the law, from the most that were tried: the last mean may lie beside it,
-as votes of an even number of labels do, which tie. An interval joins three errors: what the draws say; how far the
-means lie beside the law; and what the law missed where it could be tried, when all but the last number of labels
-predicted that one. Such a miss grows with the distance on the scale of logarithms. The latter two are standard
-deviations, and count with the normal quantile.
+converge. The gain of more labels is read along the law, from the most that were tried: the last mean may lie off the
+curve, as votes of an even number of labels do, which tie. An interval combines three errors: the spread of the draws;
+the distance of the means from the law; and the law's error where it could be checked, predicting the last mean from all
+others. Such a miss grows with the distance on the scale of logarithms. The latter two are standard deviations, and
+count with the normal quantile.
 
 Three numbers are read from few means, so a law is refused where these do not determine it: fewer than four numbers of
 labels, or four within a factor of less than `_WIDE`; no rise that is more than chance; no bend, so that where it ends

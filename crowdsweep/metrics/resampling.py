@@ -1,4 +1,4 @@
-"""Bootstrap means of paired scores: what other items, and other seeds, would have given.
+"""Bootstrap means of paired scores, over items and seeds.
 
 Several settings were scored on the same seeds and items. One draw weights all items anew, the same for every setting,
 and all seeds, so that what settings have in common stays common to them. Weights are exponential (Rubin's (1981)

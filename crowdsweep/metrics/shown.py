@@ -1,4 +1,4 @@
-"""A metric's numbers as people read them, the same wherever they stand: with the digits that mean something."""
+"""A metric's numbers as text, the same everywhere: with their significant digits."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""How wrong a model is about single answers: what it says that this annotator would answer, against what was answered.
+"""Errors of predicted single answers: the answer predicted for an annotator against the one given.
 
 So the third LeWiDi shared task scores systems that know annotators (Leonardelli et al. 2025, LeWiDi-2025 at
 NLPerspectives, perspectivist evaluation; its scoring program is public). With p_it predicted and t_it given,

@@ -1,4 +1,4 @@
-"""What Fornaciari et al. (NAACL 2021) compute of two models' predictions: a bootstrap, and how peaked votes are."""
+"""Statistics of Fornaciari et al. (NAACL 2021) on two models' predictions: a bootstrap test, and the kurtosis of votes."""
 
 from typing import NamedTuple
 

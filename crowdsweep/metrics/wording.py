@@ -1,4 +1,4 @@
-"""What a metric's full name says to people: its goal, its words, its unit. All of it stands in the table (`known`)."""
+"""A metric's goal, words and unit, by its full name; all from the table (`known`)."""
 
 from crowdsweep.metrics.known import CountMetric, Goal, info_of, metric_kind
 

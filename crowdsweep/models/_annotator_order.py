@@ -1,4 +1,4 @@
-"""An order of the annotators that their codes do not decide, for what is drawn for each of them."""
+"""An order of the annotators that does not depend on their codes, for drawing initial values."""
 
 import numpy as np
 from jaxtyping import Int64
@@ -7,7 +7,7 @@ from crowdsweep.data.annotations import Annotations
 
 
 def annotator_order(annotations: Annotations, rng: np.random.Generator) -> Int64[np.ndarray, " annotators"]:
-    """Returns the codes of the annotators in an order that only their answers decide.
+    """Returns the codes of the annotators in an order that depends on their answers alone.
 
     Each (item, label) gets a random number and annotators are sorted by the sums of theirs. O(N K + A + T log T).
     """

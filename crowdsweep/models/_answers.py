@@ -17,7 +17,7 @@ from crowdsweep.models.networks.tensors import PerReplica, take_rows
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ActiveAnswers:
-    """Plain answers, and whose they are. Nothing is held for annotators who answered nothing.
+    """The answers as plain rows, and the annotators who gave any.
 
     Attributes:
         rows: the answers; annotator t of them is the data's annotator `code[t]`. A soft answer is a row for each label

@@ -145,7 +145,7 @@ class Batch:
 
 
 def _equal(array: Shaped[np.ndarray, "..."], other: Shaped[np.ndarray, "..."]) -> bool:
-    """Whether two arrays are the same; their first rows tell most pairs apart."""
+    """Whether two arrays are equal; comparing their first rows settles most pairs."""
     if array is other:
         return True
     return array.shape == other.shape and np.array_equal(array[:1], other[:1]) and np.array_equal(array, other)

@@ -1,4 +1,4 @@
-"""Annotators of multi-label answers, counted against what a model believes of the items."""
+"""Annotators of multi-label answers, counted against a model's posterior of the items."""
 
 from dataclasses import dataclass
 

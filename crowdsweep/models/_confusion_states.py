@@ -33,10 +33,10 @@ def columns_state(columns: ConfusionColumns) -> State:
 
 
 def columns_of(state: State, like: ConfusionColumns) -> ConfusionColumns:
-    """Returns the matrices of a checkpoint, of the same crowd as some others.
+    """Returns the matrices of a checkpoint; `like` are others of the same crowd.
 
     Raises:
-        CheckpointRefused: they are of another.
+        CheckpointRefused: they are of another crowd.
     """
     return ConfusionColumns(**{one.name: taken(state, one.name, getattr(like, one.name).shape) for one in fields(like)})
 

@@ -1,4 +1,4 @@
-"""What a fit costs, roughly, in the unit of `ModelInfo.cost`: a multiply-add on rows that are gathered or counted."""
+"""Cost estimates of fits, in the unit of `ModelInfo.cost`: a multiply-add on rows that are gathered or counted."""
 
 from collections.abc import Mapping
 from itertools import pairwise

@@ -117,7 +117,7 @@ def confusion_columns(crowds: StackedCrowds, posterior: ItemProbs, pseudo_answer
 
 
 def columns_of_counts(crowds: StackedCrowds, counts: ColumnProbs, pseudo_answers: PseudoAnswers) -> ConfusionColumns:
-    """Returns the confusion matrices that these counts of answers stand for; `counts` is overwritten."""
+    """Returns the confusion matrices of these counts of answers; `counts` is overwritten."""
     totals, probs = crowds.annotator_sums(counts), counts
     mass = totals + pseudo_answers.sum(axis=2)[crowds.annotator_replica]
     without, added = mass == 0, _by_replica_and_label(pseudo_answers)
@@ -211,12 +211,12 @@ def mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedEM:
-    """Where EM has ended.
+    """The result of EM.
 
     Attributes:
         crowds: the annotations.
         posterior: the last one.
-        stepped: how it was found.
+        stepped: objectives and convergence.
     """
 
     crowds: StackedCrowds
@@ -334,8 +334,8 @@ def annotator_model(
         crowds: the annotations.
         columns: the matrices.
         replica: whose.
-        smoothing: pseudo-counts in every cell, or in each, of the matrix of all answers together, which idle annotators
-            get.
+        smoothing: pseudo-counts of the pooled matrix, which annotators without answers have: one number for all cells,
+            or one for each.
         shared: the model's own matrix of the whole crowd, if it has one.
     """
     columns_here = crowds.columns_of(replica)

@@ -21,7 +21,7 @@ BlockTargets = Float32[torch.Tensor, "steps replicas classes batch"]
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingRows:
-    """What the replicas read, and what they are to learn.
+    """Inputs and targets of the replicas.
 
     Attributes:
         inputs: what the network reads, row by row.

@@ -279,8 +279,9 @@ def _one_crowd(part: Annotations) -> StackedCrowds:
 def _distinct(
     codes: Int64[np.ndarray, " rows"], size: int
 ) -> tuple[Int64[np.ndarray, " distinct"], Int64[np.ndarray, " rows"]]:
-    """Returns the codes that there are, ascending, and which of them each row has, as `np.unique` in eight times
-    as long, where a table of all that there could be is no longer than a few times the rows."""
+    """Returns the distinct codes, ascending, and which of them each row has. By a table of all possible codes, which
+    takes an eighth of the time of `np.unique`, where it has at most a few times as many entries as there are rows.
+    """
     if size > 4 * len(codes):
         return np.unique(codes, return_inverse=True)
     there = np.zeros(size, dtype=bool)

@@ -1,4 +1,4 @@
-"""Repeating a step on several replicas side by side, until each has stopped by itself."""
+"""Repeating a step on several replicas side by side, until each has converged."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ Axis = Literal["replicas", "items", "annotators", "columns"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stepped(Generic[State]):
-    """Where the steps have led.
+    """The result of `run_steps`.
 
     Attributes:
         state: the last one.
@@ -42,7 +42,7 @@ class Stepped(Generic[State]):
         predictor: Predictor | None = None,
         extras: Mapping[str, Float64[np.ndarray, "..."]] | None = None,
     ) -> FitResult:
-        """Returns what the model makes of a replica, with how its fit went; see `FitResult`."""
+        """Returns the result of a replica, with its objective and convergence; see `FitResult`."""
         return FitResult(
             item_probs=item_probs,
             annotators=annotators,
@@ -66,16 +66,16 @@ def run_steps(
     change: Callable[[State, State], PerReplica] | None = None,
     predictor: Callable[[State, int], Predictor] | None = None,
 ) -> Stepped[State]:
-    """Repeats a step on all replicas until each has stopped by itself.
+    """Repeats a step on all replicas until each has converged.
 
-    A replica stops once its objective rises by at most tolerance × |objective|; from then on its state stays, so that
-    it ends where it would have ended alone.
+    A replica stops once its objective rises by at most tolerance × |objective|; from then on its state is kept, so that
+    it ends as it would have ended alone.
 
     Args:
         state: to begin with.
         step: from a state to the next one, and the objective of each replica.
-        kept: from the replicas that go on, the next state and the one before: the next state of those, the state
-            before of the others (`keeping`, `kept_rows`).
+        kept: from the replicas that continue, the next state and the one before, returns the next state of these and
+            the state before of the others (`keeping`, `kept_rows`).
         iterations: limit of steps.
         tolerance: relative; 0 stops only once nothing rises.
         reports: of each replica; one that answers False stops it.

@@ -1,7 +1,7 @@
-"""Which of a model's classes is which: what it says of the items, held against their votes.
+"""Label switching: whether a model's classes are the votes' classes in another order.
 
-A model that estimates confusion matrices fits the answers as well with its classes exchanged, rows of the matrices
-included: likelihood cannot tell. What names the classes is that most answers are right, so the vote does.
+The likelihood of a model with confusion matrices stays the same when its classes are permuted together with the rows of
+the matrices. As most answers are right, the votes decide which class is which.
 """
 
 from typing import cast
@@ -32,9 +32,9 @@ def agreement(votes: ItemProbs, item_probs: ItemProbs) -> Agreement:
 
 
 def exchanged_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " classes"] | None:
-    """Returns for each class the one that the model takes it for, where its classes are the votes' in another order.
+    """Returns for each voted class the model's class, where the model has the votes' classes in another order.
 
-    None where they are not, that is where no other order agrees much better than the model's own.
+    None where no other order agrees much better than the model's own.
 
     Args:
         agreeing: from `agreement`.
@@ -48,8 +48,9 @@ def exchanged_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " 
 
 
 def surely_in_order(annotations: Annotations, item_probs: ItemProbs) -> bool:
-    """Tells that `exchanged_classes` finds no other order, without a table of classes × classes: so it is where even
-    the best class for each, taken by as many as like, agrees hardly better. O(items × classes)."""
+    """Whether `exchanged_classes` certainly finds no other order, without a table of classes × classes: even with the
+    best class for each voted class, repeats allowed, the agreement is hardly better. O(items × classes).
+    """
     answered = annotations.labels_per_item > 0
     votes, said = annotations.counts[answered], sp.csr_array(winners(item_probs[answered]))
     weight = 1.0 / np.asarray(votes.sum(axis=1)).ravel()

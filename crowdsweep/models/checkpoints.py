@@ -1,11 +1,11 @@
-"""How a fit writes down how far it is, and goes on from there in another process, with the same numbers.
+"""Checkpoints of fits: a fit saves its state, and resumes from it in another process with the same numbers.
 
-A fit consists of trainings (the fit itself, its restarts, its folds), each with a stream of random numbers of its own,
-after which it is called. Of one that goes on a checkpoint has all that its next epoch depends on: parameters, moments
-of the optimiser, generators of random numbers, and what was kept of it. Of one that has ended it has what came out, so
-that nothing is trained twice. What is made of these before training (splits, targets, clusters) is made again.
+A fit consists of trainings (the fit itself, its restarts, its folds), each named after its stream of random numbers.
+For a training that runs, a checkpoint holds all that its next epoch depends on: parameters, moments of the optimiser,
+generators of random numbers, the best epoch so far. For one that has ended it holds the result, so that nothing is
+trained twice. What is prepared before training (splits, targets, clusters) is not saved but computed again.
 
-States are arrays alone, by name: they can be written and read without running anything.
+States are named arrays and nothing else: reading one runs no code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,17 +23,17 @@ _WORD = 1 << 64
 
 
 class CheckpointRefused(ValueError):
-    """A state is not one of this training: of another shape, or incomplete."""
+    """A state does not fit this training: it has another shape, or is incomplete."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingState:
-    """How far one training is.
+    """The saved state of one training.
 
     Attributes:
-        arrays: what it is.
-        ended: whether it has ended, so that they are what came out.
+        arrays: by name.
+        ended: whether the training has ended; the arrays are then its result.
     """
 
     arrays: State
@@ -42,7 +42,7 @@ class TrainingState:
 
 @runtime_checkable
 class Checkpoint(Protocol):
-    """Where the trainings of one fit are written down."""
+    """Saves the states of the trainings of one fit."""
 
     @property
     def keeps(self) -> bool:
@@ -51,15 +51,15 @@ class Checkpoint(Protocol):
 
     @property
     def is_due(self) -> bool:
-        """Whether those that go on should be put now, and written; the same for all fits of a batch."""
+        """Whether running trainings should be put and written now; the same for all fits of a batch."""
         ...
 
     def found(self, training: str) -> TrainingState | None:
-        """Returns how far a training was; None where that was not written down: it begins anew."""
+        """Returns the saved state of a training; None where there is none, so that it starts from the beginning."""
         ...
 
     def put(self, training: str, state: TrainingState) -> None:
-        """Notes how far a training is, in place of what was noted before; nothing is written yet."""
+        """Replaces the state of a training; nothing is written yet."""
         ...
 
     def write(self) -> None:
@@ -69,7 +69,7 @@ class Checkpoint(Protocol):
 
 @final
 class NoCheckpoint:
-    """That of a fit of which nothing is written down."""
+    """The checkpoint of a fit that saves nothing."""
 
     keeps = False
     is_due = False
@@ -113,12 +113,12 @@ def keep(
     running: Sequence[int],
     ended: Sequence[int],
 ) -> None:
-    """Writes down how far trainings are, where that is due.
+    """Saves the states of trainings, where that is due.
 
     Args:
-        parts: of all trainings that go on side by side, by number; empty where nothing is kept.
+        parts: of all trainings that run side by side, by number; empty where nothing is saved.
         state: of a training by number, and whether it has ended.
-        running: those that go on; there all are at the end of an epoch.
+        running: those that continue; all are at the end of an epoch.
         ended: those that have ended in it.
     """
     if not parts or not parts[0].checkpoint.keeps:
@@ -141,13 +141,13 @@ def taken(
     """Returns a copy of an array of a state.
 
     Args:
-        state: that may be anybody's.
+        state: not trusted.
         name: of the array.
         shape: that it must have; None for any, or any along an axis.
         dtype: that it must have.
 
     Raises:
-        CheckpointRefused: it is not there, or another.
+        CheckpointRefused: the array is missing, or has another shape or type.
     """
     found = state.get(name)
     if found is None:
@@ -172,7 +172,7 @@ def part_of(state: State, name: str) -> State:
 
 
 def generator_state(generator: np.random.Generator) -> UInt64[np.ndarray, "6"]:
-    """Returns where a generator of a `SeedStream` stands."""
+    """Returns the state of a generator of a `SeedStream`."""
     state = generator.bit_generator.state
     inner = state["state"]
     words = [*divmod(inner["state"], _WORD), *divmod(inner["inc"], _WORD), state["has_uint32"], state["uinteger"]]
@@ -180,10 +180,10 @@ def generator_state(generator: np.random.Generator) -> UInt64[np.ndarray, "6"]:
 
 
 def set_generator(generator: np.random.Generator, state: State, name: str) -> None:
-    """Has a generator stand where one stood whose state is kept under a name.
+    """Restores a generator to the state that is kept under a name.
 
     Raises:
-        CheckpointRefused: no such state is there.
+        CheckpointRefused: there is no such state.
     """
     words = [int(word) for word in taken(state, name, (6,), np.uint64)]
     kind = generator.bit_generator.state["bit_generator"]

@@ -62,7 +62,7 @@ def known_networks() -> dict[str, type[NetworkSettings]]:
 
 
 def can_read(needs: frozenset[Need], items: Items) -> bool:
-    """Whether items have what a network needs (`NetworkSettings.needs`)."""
+    """Whether items have the inputs that a network needs (`NetworkSettings.needs`)."""
     there = {"features": items.features is not None, "text": items.text is not None}
     return all(there.get(need, True) for need in needs)
 
@@ -102,12 +102,13 @@ class Classifier:
         return (STEPS if self.steps is None else self.steps) / epochs
 
     def under(self, protocol: TrainingProtocol) -> "Classifier":
-        """Returns it as a protocol has it: `steps` that nobody chose are none where epochs are what counts."""
+        """Returns the settings under a protocol: where epochs count and `steps` is not given, it is 0."""
         return replace(self, steps=0) if protocol != "until_trained" and self.steps is None else self
 
     def unstopped(self) -> "Classifier":
-        """Returns it as models have it that train it to the end, whatever it then says of items that it does not train
-        on: `steps` that nobody chose are fewer, but of a linear network."""
+        """Returns the settings for models without early stopping: unless the network is linear or `steps` is given, it
+        is smaller.
+        """
         settings = self.network.dense if isinstance(self.network, Auto) else self.network
         linear = isinstance(settings, Dense) and settings.linear
         return replace(self, steps=UNSTOPPED_STEPS) if self.steps is None and not linear else self
@@ -248,10 +249,10 @@ class ClassifierReplicas:
         return found
 
     def predictor_of(self, state: State) -> NetworkPredictor:
-        """Returns the predictor whose values are given by a checkpoint.
+        """Returns the predictor with the values of a checkpoint.
 
         Raises:
-            CheckpointRefused: they are not those of such a network.
+            CheckpointRefused: the values do not fit such a network.
         """
         values = {one.name: taken(state, one.name, one.shape, np.float32) for one in self.network.parameters()}
         return NetworkPredictor(network=self.network, values=values, device=self._device)

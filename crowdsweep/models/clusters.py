@@ -1,4 +1,4 @@
-"""What a model of clusters knows, and what can be asked of it: who belongs where, and what a new annotator would say.
+"""A fitted cluster model: memberships of items and annotators, and predictions for new ones.
 
     p(answer k of annotator t to item i | w_i = g, z_t = l) = Theta[g, l, k]
     p(w_i = g) = psi_g,    p(z_t = l) = Omega_l
@@ -11,7 +11,7 @@
     crowd.answers(items, newcomer)                             what this somebody would say of each of these items
     crowd.new_item(annotators, labels)                         clusters of an item that got these answers
 
-Weerasooriya, Ororbia and Homan ask these questions; reports never answer them of the items that they score.
+Reports never ask this of the items that they score.
 """
 
 from collections.abc import Mapping
@@ -38,8 +38,8 @@ class Clusters:
     Attributes:
         item_shares: psi, probability of each item cluster.
         annotator_shares: Omega, of each annotator cluster.
-        annotator_mix: the crowd's mix of annotator clusters, the mean of its annotators' own. Omega has pseudo-counts,
-            which of few annotators give much to clusters that nobody is in.
+        annotator_mix: mean membership of the annotators, in place of Omega, whose pseudo-counts give much to clusters
+            without members where annotators are few.
         labels: Theta, label distribution of each pair of clusters.
         distributions: what an item of each cluster is labelled with.
     """

@@ -6,14 +6,14 @@ A model file holds one `@final` frozen dataclass whose fields are its hyper-para
     fit(data, context) -> FitResult                      one fit
     fit_batch(data, contexts) -> Sequence[FitResult]     many fits at once, on a leading axis of replicas
 
-`fit_batch` may assume that the data sets of one call agree in the numbers of classes and features, and where a network
-of the model reads texts, in these (`fit_all` sees to that); not in the numbers of items, annotators or annotations. A
-batched fit equals the same fit alone, to rounding.
+`fit_batch` may assume that the data sets of one call agree in the numbers of classes and features, and in their texts
+where a network of the model reads them (`fit_all` groups them so); not in the numbers of items, annotators or
+annotations. A batched fit equals the same fit alone, to rounding.
 
 **Multi-label data** (`TrainingData.scale`): an annotator's answer to an item is a set of classes (`data.choices`), and
-each class is a question of its own that whoever answered the item has answered: chosen (1) or not (0). Hence
-independent probabilities of the classes instead of one distribution over them, and for each class a confusion matrix
-of two by two. Data of a single class are the binary data whose label 1 is "chosen".
+each class is a binary question of its own, answered by everybody who labelled the item: chosen (1) or not (0). Hence
+independent probabilities of the classes instead of one distribution over them, and for each class a confusion matrix of
+two by two. Data of a single class are the binary data whose label 1 is "chosen".
 
 **Sequences** (`Items.unit`): items are tokens, in order, and units are their sentences. A model may look at an item's
 neighbours in its unit and never across units; where it trains on minibatches, these are of whole units.
@@ -78,13 +78,13 @@ class ModelInfo:
         supports: what else it can take: anonymous `votes`, `multilabel` data, `soft_answers` (rows with a
             probability, used as such and not as their label alone).
         space: the default search space, in the sweep file's form; empty where there is nothing to search.
-        cost: of one fit, roughly, from the sizes and full parameters, in multiply-adds on gathered or counted rows
-            (`models._cost` says what others count); what `plan` estimates from. None: `plan` measures a short fit.
+        cost: estimate of one fit, from the sizes and full parameters, in multiply-adds on gathered or counted rows
+            (`models._cost` converts other operations); `plan` shows it in seconds. None: `plan` measures a short fit.
         version: raised when the same parameters give other numbers.
         deterministic: the seed changes nothing: fitted once, the result written for every seed.
         monotone_objective: the objective never falls, beyond 1e-8 relative.
         label_symmetric: permuting the classes permutes the result.
-        constant: it says the same of every item, by design.
+        constant: it predicts the same for every item, by design.
         checkpoints: a fit whose process was lost goes on from its last checkpoint; where not, it begins anew.
         waived: contract checks that cannot hold, by name, each with the reason; a strict expected failure.
     """
@@ -156,7 +156,7 @@ class ScaledPredictor:
 
 @runtime_checkable
 class Report(Protocol):
-    """Is told how a fit is getting on, and answers whether it goes on."""
+    """Receives the progress of a fit, and decides whether it continues."""
 
     def __call__(self, step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
         """Takes a report.
@@ -168,14 +168,14 @@ class Report(Protocol):
                 where the model labels no unseen items.
 
         Returns:
-            Whether this fit goes on. One that does not returns what it has: the result of a fit that was asked for no
-            more steps. In a batch the others' numbers stay as they are.
+            Whether this fit continues. One that does not returns what a fit of so many steps would have returned. The
+            other fits of a batch are not affected.
         """
         ...
 
 
 def no_op(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:  # noqa: ARG001
-    """The report of a fit that nobody follows: it goes on."""
+    """A report that lets every fit continue."""
     return True
 
 
@@ -188,8 +188,8 @@ class FitContext:
         device: a torch device, as the slot was given; never probed.
         gold: of the training items; present only for models that declare the need, or state it at these
             hyper-parameters.
-        report: called after each epoch or EM step; the answer says whether this fit goes on (`Report`).
-        checkpoint: where a model with `checkpoints` writes down how far it is, and finds how far it was.
+        report: called after each epoch or EM step; decides whether this fit continues (`Report`).
+        checkpoint: where a model with `checkpoints` saves its state, and finds the state to resume from.
     """
 
     seeds: SeedStream
@@ -250,14 +250,14 @@ class FitResult:
     Attributes:
         item_probs: the posterior of each training item: of its label, or its label distribution. Rows sum to one
             (multi-label: independent probabilities). Ties stay ties.
-        annotators: how annotators answer; None where the model does not say.
+        annotators: how annotators answer; None where the model has no annotators.
         label_probs: for rows (training item, annotator) the probability of each label that this annotator might give
             that item [rows, classes] (multi-label: for each class the probability that this annotator chooses it); what
-            held-out answers are scored by. None where the model does not say.
+            held-out answers are scored by. None where the model predicts no labels.
         predictor: present if and only if unseen items can be labelled.
-        unseen_label_probs: as `label_probs` for items that the fit did not see, which the rows name by their places
-            among those given. None where that is what `predictor` says of an item (in its first use), seen through the
-            annotator's matrix, or alone where there are no `annotators`; not asked without `label_probs`.
+        unseen_label_probs: as `label_probs` for items that the fit did not see, whose codes are positions among the
+            items given. None: the probabilities of `predictor` (its first use) times the annotator's confusion matrix,
+            or without `annotators` these probabilities alone. Not used without `label_probs`.
         objective: what the fit maximised, a value for each step; empty where there is none.
         converged: whether the stop rule was met before the limit of steps; true for closed forms.
         iterations: steps made.
@@ -323,7 +323,7 @@ def fit_all(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitCo
     """Fits one model to many data sets, as one batch where it can.
 
     Raises:
-        FitFailed: a fit gave a result that is not one (wrong shape, not finite); in a batch, it is not said whose.
+        FitFailed: a result has the wrong shape or is not finite; the message does not say which one of a batch.
     """
     results = fit_unchecked(model, data, contexts)
     for result, part in zip(results, data, strict=True):
@@ -341,11 +341,10 @@ def fit_one(model: Model, data: TrainingData, context: FitContext) -> FitResult:
 
 
 def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-    """Fits as `fit_all` does and leaves the checks of what is in the results to the caller, who can then say whose
-    result is bad.
+    """Fits as `fit_all` does without checking the results; the caller can then say whose result is bad.
 
     Raises:
-        FitFailed: something else than a `FitResult` came back.
+        FitFailed: the model returned something else than a `FitResult`.
     """
     results: dict[int, FitResult] = {}
     if not isinstance(model, FitsMany):
@@ -401,7 +400,7 @@ def _read_on(scale: Scale, label_probs: UnseenLabelProbs) -> UnseenLabelProbs:
 
 @dataclass(frozen=True, eq=False)
 class _ScaledReport:
-    """A `Report` whose predictors are given items with features as they came."""
+    """A `Report` whose predictors take items with unscaled features."""
 
     report: Report
     scale: Scale
@@ -413,7 +412,7 @@ class _ScaledReport:
 
 
 def _texts(items: Items) -> tuple[Any, ...]:
-    """Returns what is equal where a network on texts reads the same and knows the same symbols."""
+    """Returns a key that is equal for data sets whose networks on texts have the same inputs and vocabulary."""
     parts = (None if texts is None else tuple(texts) for texts in (items.text, items.text_b))
     return (*parts, None if items.unit is None else items.unit.tobytes())
 

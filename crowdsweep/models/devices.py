@@ -1,6 +1,6 @@
-"""What a slot's device is to this process: whether torch can compute on it, how it does, and what is free on it.
+"""The device of a slot: whether torch can compute on it, repeatable results, free memory.
 
-Which device a slot has is decided by who made the slot; nothing here looks for another one.
+The slot decides which device it has; nothing here looks for another one.
 """
 
 import gc
@@ -31,7 +31,7 @@ def why_unusable(device: str) -> str:
 
 
 def prepare(device: str) -> None:
-    """Has a device give the same numbers each time: kernels that add in a fixed order, products in full float32.
+    """Makes a device give the same numbers each time: kernels that add in a fixed order, products in full float32.
 
     To be called before the first computation there; on the CPU all of this is so. Where torch has no kernel that
     repeats, it warns.
@@ -48,7 +48,7 @@ def prepare(device: str) -> None:
 
 
 def release(device: str) -> None:
-    """Gives memory back that nobody holds any more: what stands in cycles, and what torch keeps of a GPU for later."""
+    """Frees unused memory: reference cycles, and the memory of a GPU that torch caches."""
     gc.collect()
     if device != CPU and torch.device(device).type == "cuda":
         with suppress(RuntimeError):  # a GPU that has failed
@@ -56,7 +56,7 @@ def release(device: str) -> None:
 
 
 def free_bytes(device: str) -> int | None:
-    """Returns how much memory this process may take on a device now; None where nobody counts it.
+    """Returns how much memory this process may take on a device now; None where that is not known.
 
     Of a GPU: what is free, and what torch keeps of it for later. Of the machine: this process's share, by its threads.
     """

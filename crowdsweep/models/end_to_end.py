@@ -57,7 +57,7 @@ _MOST_NUMBERS = 1 << 28  # of all annotators' rows: each is held four times (two
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """What a model learns of each annotator.
+    """The parameters that a model learns for each annotator.
 
     Attributes:
         width: numbers of one annotator.
@@ -71,12 +71,12 @@ class Rows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class EndToEnd:
-    """How models of labels are trained.
+    """A model of labels that is trained end to end.
 
     Attributes:
         classifier: settings; its learning rate and batch size are those of everything.
         epochs: passes over the items.
-        annotators: what is learnt of each annotator, by name.
+        annotators: the parameters of each annotator, by name.
         log_likelihood: returns log p(y | k) of each label for each true class.
         gained: returns what training maximises, given the labels and log f of their items; None: `mixture`.
         networks: besides the classifier; where there are any, p(y | k) may depend on the item.
@@ -95,7 +95,7 @@ class EndToEnd:
         """Trains on all data sets, as many at a time as the machine's cache holds.
 
         Raises:
-            FitFailed: a data set has no label, or its annotators are too many for what is to be learnt of each.
+            FitFailed: a data set has no label, or more annotators than parameters for each of them fit into memory.
         """
         network = Named(name="classifier", network=self.classifier.build(data[0]))
         networks = [network, *self.networks]

@@ -1,7 +1,6 @@
-"""What a model trained end to end says once it is trained: its items' classes, its annotators, and labels unseen.
+"""A model trained end to end, once it is fitted: posterior of the items, confusion matrices, predicted labels.
 
-All of it comes from the one statement of the likelihood (`label_likelihood`) that it was trained by: the posterior of
-the training items, confusion matrices, and the predictive probability of labels.
+All of these come from the likelihood that it was trained with (`label_likelihood`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +93,7 @@ class Trained:
     device: str
 
     def rows(self, name: str) -> Float[np.ndarray, "active width"]:
-        """Returns what was learnt of each annotator who labelled anything."""
+        """Returns the parameters of each annotator who labelled anything."""
         return self.snapshot.tables[name][: len(self.answers.code)]
 
     @cached_property
@@ -216,7 +215,9 @@ class TrainedAnnotators:
         return found
 
     def label_probs(self, classes: ItemProbs, item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        """Returns what each of these annotators would say of each of these items, whose classes are that probable."""
+        """Returns the predictive probabilities of each annotator's label of each item, given the items' class
+        probabilities.
+        """
         out = np.empty((len(item), classes.shape[1]))
         for part in chunks(len(item), classes.shape[1] ** 2):
             out[part] = np.einsum("ak,akl->al", classes[item[part]], self.of(item[part], annotator[part]))

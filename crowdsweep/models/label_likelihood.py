@@ -1,4 +1,4 @@
-"""How likely a label is given each true class: what a model that is trained end to end states, once.
+"""The likelihood of a label given each true class, which a model that is trained end to end states once.
 
 A `LogLikelihood` is asked of `Labels`: those of a training step (`end_to_end.StepLabels`), or any that a trained model
 is asked about (`end_to_end_fitted.FittedLabels`).
@@ -22,7 +22,7 @@ Shared = Float[torch.Tensor, "replicas ..."]
 
 @runtime_checkable
 class Labels(Protocol):
-    """Labels whose likelihood is asked for: those of a training step, or any of a trained model."""
+    """Labels whose likelihood is computed: those of a training step, or any that a fitted model is asked about."""
 
     @property
     def label(self) -> Which:

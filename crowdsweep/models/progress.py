@@ -1,4 +1,4 @@
-"""Whether a fit had ended when it ended: of objectives that may be noisy, and of any scale."""
+"""Whether a fit had converged when it ended; its objective may be noisy, and of any scale."""
 
 import numpy as np
 from jaxtyping import Float64

@@ -1,4 +1,4 @@
-"""Models by name: what each says of itself, and checked instances of it.
+"""Models by name: their `ModelInfo`, and instances with checked hyper-parameters.
 
 Names and titles are listed without importing anything; the file of one model is imported when that model is asked for.
 Where they are found: `registry.discovery`.
@@ -22,7 +22,7 @@ def model_names() -> list[str]:
 
 
 def model_info(name: str) -> ModelInfo:
-    """Imports one model's file and returns what it says of itself.
+    """Imports one model's file and returns its `ModelInfo`.
 
     Raises:
         UnknownName: there is no such model.
@@ -34,8 +34,8 @@ def model_info(name: str) -> ModelInfo:
 def build_model(name: str, params: Mapping[str, Any]) -> Model:
     """Returns the model with these hyper-parameters, all others at their defaults; see `registry.parameters.build`.
 
-    Who says how many epochs or iterations a network is trained means so many, whatever the size of the data: `steps`,
-    the fewest in all, is then zero unless it is given too.
+    A given number of `epochs` or `iterations` is meant literally, whatever the size of the data: `steps`, the least
+    number of gradient steps, is then zero unless it is given too.
 
     Raises:
         UnknownName: there is no such model, or it has no such parameter.

@@ -1,4 +1,4 @@
-"""Features on one scale: what every model with a network reads, and what a trained one carries to read other items.
+"""Standardised features, which every model with a network reads; a trained one carries the scale for other items.
 
 A feature becomes (x - mean) / deviation, both of the training items alone; one that is constant there becomes zero for
 every item. Softmax regressions, which are fitted to the end under a penalty, read that (`Scale.of`). Networks, which
@@ -33,7 +33,7 @@ _BLOCK_NUMBERS = 1 << 22  # features that are held in double precision at once
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scale:
-    """What standardises features: (x - mean) * factor; the factor of a constant feature is zero."""
+    """Standardises features: (x - mean) * factor; the factor of a constant feature is zero."""
 
     mean: Float64[np.ndarray, " features"]
     factor: Float64[np.ndarray, " features"]
@@ -51,7 +51,7 @@ class Scale:
 
     @classmethod
     def for_networks(cls, features: ItemFeatures) -> "Scale":
-        """Returns the scale of these items with both bounds of the module's first lines."""
+        """Returns the scale of these items with the two bounds for networks."""
         plain = cls.of(features)
         if not len(features):
             return plain

@@ -1,4 +1,4 @@
-"""How long replicas train, and how each of them did."""
+"""How long replicas train, and the training history of each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Schedule:
 @final
 @dataclass(kw_only=True)
 class History(Generic[Kept]):
-    """How one replica trained.
+    """The training history of one replica.
 
     Attributes:
         losses: of each epoch.
@@ -51,17 +51,17 @@ class History(Generic[Kept]):
 
     @property
     def end(self) -> Kept:
-        """What it ended as.
+        """The state that training ended with.
 
         Raises:
-            RuntimeError: it has not.
+            RuntimeError: training has not ended.
         """
         if self.kept is None:
             raise RuntimeError("expected a replica that has ended; it still trains")
         return self.kept
 
     def look(self, now: Kept, score: float | None) -> None:
-        """Keeps what a replica is now, if it is better than before; without a score, in any case."""
+        """Keeps the replica as it is now if its score is the best so far; without a score, always."""
         if score is not None:
             self.scores.append(score)
         if score is None or score < self._best:
@@ -70,7 +70,7 @@ class History(Generic[Kept]):
             self._worse_since += 1
 
     def ends(self, schedule: Schedule) -> bool:
-        """Whether a rule ends it here; a loss that is not finite does."""
+        """Whether a stopping rule ends training here; a loss that is not finite does."""
         if not np.isfinite(self.losses[-1]):
             return True
         if schedule.patience is not None and self._worse_since >= schedule.patience:
@@ -80,7 +80,7 @@ class History(Generic[Kept]):
         return self.losses[-1] >= (1 - schedule.least_improvement) * min(self.losses[:-1])
 
     def state(self, of_kept: Callable[[Kept], State]) -> State:
-        """Returns what `restore` goes on from."""
+        """Returns the state that `restore` takes."""
         return {
             "losses": np.array(self.losses, np.float64),
             "scores": np.array(self.scores, np.float64),
@@ -90,10 +90,10 @@ class History(Generic[Kept]):
         }
 
     def restore(self, state: State, kept_of: Callable[[State], Kept]) -> None:
-        """Goes on from a state.
+        """Resumes from a state.
 
         Raises:
-            CheckpointRefused: it is none.
+            CheckpointRefused: the state does not fit.
         """
         self.losses = taken(state, "losses", (None,)).tolist()
         self.scores = taken(state, "scores", (None,)).tolist()

@@ -1,4 +1,4 @@
-"""Training from the first epoch, or from a checkpoint, until every replica has stopped by itself or is told to."""
+"""The training loop: from the first epoch or a checkpoint, until every replica has converged or is stopped."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,17 +15,17 @@ from crowdsweep.models.trainer import Loss, ReplicaTrainer, Snapshot
 
 @runtime_checkable
 class OwnState(Protocol):
-    """What a model holds of each replica beside the trainer, and changes while it trains."""
+    """State of each replica that a model keeps beside the trainer and changes while it trains."""
 
     def state(self, replica: int) -> State:
         """Returns all that the next epoch depends on."""
         ...
 
     def restore(self, replica: int, state: State) -> None:
-        """Has a replica go on from a state.
+        """Resumes a replica from a state.
 
         Raises:
-            CheckpointRefused: it is not one of such a replica.
+            CheckpointRefused: the state does not fit such a replica.
         """
         ...
 
@@ -43,20 +43,20 @@ def train(
     parts: Sequence[CheckpointPart] = (),
     own: OwnState | None = None,
 ) -> list[History[Snapshot]]:
-    """Trains all replicas until each has stopped by itself, or is told to; from where a checkpoint has them.
+    """Trains all replicas, from their checkpoints where there are any, until each has converged or is stopped.
 
     Args:
         trainer: with all replicas active.
-        loss: what is made smaller; what is reported is minus its mean over the epoch.
+        loss: to be minimised; minus its mean over the epoch is reported.
         schedule: how long.
-        reports: of each replica; one that answers False ends there.
+        reports: of each replica; a replica whose report answers False ends there.
         predictor: makes a predictor of a replica from what was kept of it.
         validation: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the
             schedule has patience.
         before: is called before each epoch with the replicas that still train; what the loss reads may change there.
         lengths: of each replica, after how many epochs it ends at the latest; None for one without such a limit.
-        parts: of each replica, where it is written down how far it is; empty where nothing is.
-        own: what the model holds of each replica that changes while it trains.
+        parts: where the state of each replica is saved; empty where nothing is.
+        own: further state of the replicas that the model changes while it trains.
 
     Raises:
         CheckpointRefused: a checkpoint has no state of such a replica.
@@ -104,8 +104,8 @@ def _restore(
     parts: Sequence[CheckpointPart],
     own: OwnState | None,
 ) -> None:
-    """Has the replicas go on that a checkpoint has; those that had ended are dropped. Where the rate depends on the
-    epoch, all begin anew that do not stand at the same one.
+    """Resumes the replicas that have a checkpoint; those that had ended are dropped. Where the rate depends on the
+    epoch and the running replicas are at different epochs, they start from the beginning.
 
     Raises:
         CheckpointRefused: it has no state of such a replica.

@@ -32,11 +32,12 @@ from crowdsweep.seeds import SeedStream
 
 @runtime_checkable
 class Loss(Protocol):
-    """What a step makes smaller."""
+    """What a training step minimises."""
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """Returns what each replica loses on its rows of the batch, summed, and the weight of these rows, above 0. The
-        step goes along the gradient of their ratio."""
+        """Returns the summed loss of each replica on its rows of the batch, and the weight of these rows, above 0. The
+        step follows the gradient of their ratio.
+        """
         ...
 
 
@@ -125,7 +126,7 @@ class ReplicaTrainer:
 
     @without_gradients
     def step_through(self, loss: Loss, rate: float = 1.0) -> Float64[torch.Tensor, " active"]:
-        """Does what `run_epoch` does, and returns the losses where they are: who need not know them does not wait."""
+        """Steps as `run_epoch` does, and returns the losses on the device, so that the CPU need not wait for them."""
         optimiser = replace(self._optimiser, learning_rate=self._optimiser.learning_rate * rate)
         written = loss if isinstance(loss, WrittenLoss) else None
         totals = torch.zeros(2, len(self._order), dtype=torch.float64, device=self._device)
@@ -146,7 +147,7 @@ class ReplicaTrainer:
         return totals[0] / totals[1]
 
     def _followed(self, loss: Loss, view: StackView, batch: Batch, gathered: Step) -> tuple[PerReplica, PerReplica]:
-        """Has autograd follow a loss, and writes all gradients; returns the loss's values."""
+        """Computes a loss with autograd and writes all gradients; returns the loss's values."""
         leaves = self._leaves_of(view)
         with torch.enable_grad():
             lost, weight = loss(Values(leaves, gathered), batch)
@@ -185,10 +186,10 @@ class ReplicaTrainer:
         return {key: array for name, part in self._parts() for key, array in within(name, part.state(place)).items()}
 
     def restore(self, replica: int, state: State) -> None:
-        """Has an active replica go on from a state.
+        """Resumes an active replica from a state.
 
         Raises:
-            CheckpointRefused: it is not one of such a replica.
+            CheckpointRefused: the state does not fit such a replica.
         """
         place = self._order.index(replica)
         for name, part in self._parts():
@@ -207,7 +208,7 @@ class ReplicaTrainer:
         """Returns the snapshot of an active replica whose state is given (`Snapshot.state`).
 
         Raises:
-            CheckpointRefused: it is not one of such a replica.
+            CheckpointRefused: the state does not fit such a replica.
         """
         place = self._order.index(replica)
         values, tables = part_of(state, "values"), part_of(state, "tables")
@@ -235,7 +236,7 @@ def passes_of(n_rows: int, batch_size: int, least_steps: float) -> int:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Snapshot:
-    """What a replica had learnt at one moment: its parameters, and its tables, by name."""
+    """The parameters and tables of a replica at one moment, by name."""
 
     values: ReplicaValues
     tables: Mapping[str, Float32[np.ndarray, "_ _"]]

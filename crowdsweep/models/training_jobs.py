@@ -31,15 +31,15 @@ from crowdsweep.seeds import SeedStream
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingJob:
-    """What one classifier is trained on, and how.
+    """The training of one classifier.
 
     Attributes:
         data: whose items it reads.
         targets: rows summing to one; a row of zeros is left out.
         seeds: the classifier's stream.
         report: called after each epoch.
-        dev_targets: makes targets of dev items of their annotations, to validate on; None where annotations do
-            not tell what is learned.
+        dev_targets: makes the targets of dev items from their annotations, to validate on; None where annotations
+            cannot tell them.
         checkpoint: of the fit that the job is a part of (`FitContext.checkpoint`).
     """
 
@@ -83,8 +83,8 @@ def train_classifiers(
     """Trains one classifier for each job, as many at a time as the machine's cache holds.
 
     Patience validates on the annotated dev items. Without any, a job of many units (items, sentences) keeps a tenth of
-    them for that, drawn from its seeds; of few units a tenth would tell little and cost much, and a network on features
-    trains on all of them, for as many epochs as were best in folds.
+    them for that, drawn from its seeds; with few units a tenth would say little and cost much: a network on features
+    then trains on all of them, for as many epochs as were best in cross-validation.
 
     Args:
         classifier: settings.
@@ -135,7 +135,7 @@ class _Split:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Shared:
-    """What all jobs that are trained together share."""
+    """The settings that jobs trained together share."""
 
     classifier: Classifier
     network: Network
@@ -222,7 +222,7 @@ class _Shared:
         return _Split(rows=np.setdiff1d(rows, validating), validation=validation)
 
     def _best_lengths(self, jobs: Sequence[TrainingJob], schedule: Schedule) -> list[int]:
-        """Returns for each job after how many epochs its folds, none of which is trained on itself, lose least."""
+        """Returns for each job the number of epochs with the least cross-validated loss."""
         if not jobs:
             return []
         patience = 2 * (schedule.patience or schedule.epochs)
@@ -256,7 +256,7 @@ def _folds(job: TrainingJob) -> list[tuple[TrainingJob, _Split]]:
 
 
 def taught(job: TrainingJob) -> Int64[np.ndarray, " rows"]:
-    """Returns the items that have something to teach."""
+    """Returns the items with a target."""
     return np.flatnonzero(job.targets.sum(axis=1) > 0)
 
 

@@ -39,7 +39,7 @@ def short_name(dataset: str, among: Collection[str] = ()) -> str:
 
 
 def is_thinned(dataset_params: str) -> bool:
-    """Tells whether models train on less than all annotations of a dataset, by its parameters in canonical JSON."""
+    """Whether models train on less than all annotations of a dataset, by its parameters in canonical JSON."""
     return not json.loads(dataset_params).keys().isdisjoint(LEAVES_OUT)
 
 

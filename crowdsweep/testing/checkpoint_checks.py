@@ -1,4 +1,4 @@
-"""The part of the model contract that speaks of checkpoints; see `model_checks`."""
+"""The model contract's checks of checkpoints; see `model_checks`."""
 
 from dataclasses import replace
 
@@ -20,8 +20,9 @@ from crowdsweep.trial.checkpoints import NOT_BEGUN, Saved, decode, encode
 
 @check()
 def a_lost_fit_goes_on_as_it_was(info: ModelInfo) -> None:
-    """Where it declares `checkpoints`, a fit that goes on from its last one is the fit that nobody disturbed, bit by
-    bit, and trains nothing twice; where it does not, it makes none."""
+    """A model that declares `checkpoints` resumes from the last one with the numbers of an uninterrupted fit, bit by
+    bit, and trains nothing twice; a model that does not declare them makes none.
+    """
     fitted, last = recorded_fit(info.name)
     makes = bool(last.written)
     must(makes == info.checkpoints, f"checkpoints is {info.checkpoints}, and it makes {'some' if makes else 'none'}")
@@ -38,11 +39,11 @@ def must_go_on(
         info: of the model.
         model: at its hyper-parameters.
         data: that it was fitted to, with seed 0.
-        undisturbed: how that ended.
-        recorded: what it wrote down.
+        undisturbed: the uninterrupted fit.
+        recorded: its checkpoint.
 
     Raises:
-        AssertionError: another number comes out, or what was done is done again.
+        AssertionError: the numbers differ, or finished training is repeated.
     """
     content = encode(Saved(progress=NOT_BEGUN, states=recorded.written), {})
     checkpoint = RecordedCheckpoint(decode(content, {}).states)

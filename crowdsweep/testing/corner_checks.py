@@ -1,4 +1,4 @@
-"""The part of the model contract that speaks of corners: crowds that give a model next to nothing to go by, or worse.
+"""The model contract's checks of corner cases: crowds with next to no information, or with misleading labels.
 
 Each fits with default parameters, all corners as one batch. What comes out is legal, and an item on which everybody
 agrees is what they say, whatever they say elsewhere: nothing in the data speaks against it. See `model_checks`.

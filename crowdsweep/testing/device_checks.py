@@ -1,6 +1,6 @@
-"""The part of the model contract that speaks of devices; see `model_checks`.
+"""The model contract's checks of devices; see `model_checks`.
 
-It is checked on a pretend device (`pretend_device`), since a machine that tests a model has no GPU as a rule.
+They use a pretend device (`pretend_device`), as most machines that run tests have no GPU.
 """
 
 from collections.abc import Sequence

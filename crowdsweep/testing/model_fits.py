@@ -1,4 +1,4 @@
-"""Short fits for the contract checks of models, and what must be true of whatever comes out of one."""
+"""Short fits for the contract checks of models, and checks that every result must pass."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -50,7 +50,7 @@ class Listener:
     """Takes reports, and stops a fit after some steps.
 
     Attributes:
-        until: the step after which it answers that the fit need not go on; None for never.
+        until: the step after which it stops the fit; None for never.
         last: the predictor of the last report.
     """
 

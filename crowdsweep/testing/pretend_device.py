@@ -1,4 +1,4 @@
-"""A device for tests where there is no GPU: its tensors say that they lie elsewhere, and their numbers are the CPU's.
+"""A pretend device for tests without a GPU: its tensors report another device, and their numbers are the CPU's.
 
     with pretend_device() as device:
         fitted = fit_one(model, data, FitContext(seeds=seeds, device=device.name))

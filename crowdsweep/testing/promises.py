@@ -1,4 +1,4 @@
-"""The table of what the contract of a model promises: each promise is a check that a function registers."""
+"""The table of the model contract's checks; `check` adds a function to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The part of the model contract that speaks of multi-label answers and of sequences; see `model_checks`.
+"""The model contract's checks of multi-label answers and of sequences; see `model_checks`.
 
 That a unit is never torn by splits, hold-out and thinning is no promise of a model's: tests/properties hold the data
 to it.

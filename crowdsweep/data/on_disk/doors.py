@@ -83,7 +83,7 @@ def bytes_of(path: Path, most: int, expected: str) -> bytes:
 
 
 def is_parquet(path: Path) -> bool:
-    """Tells whether a file begins as Parquet does."""
+    """Whether a file begins as Parquet does."""
     if not is_file(path):
         return False
     with _opened(path) as file:

@@ -47,7 +47,7 @@ from crowdsweep.paths import is_file
 
 
 def is_dataset_folder(path: Path) -> bool:
-    """Tells whether a folder holds annotations or votes."""
+    """Whether a folder holds annotations or votes."""
     return any(
         is_file(path / f"{stem}.{kind}") for stem in ("annotations", "votes") for kind in ("csv", "csv.gz", "parquet")
     )

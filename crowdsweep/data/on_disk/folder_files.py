@@ -43,7 +43,7 @@ class Classes:
         return sorted({part for part in text.split(JOIN) if not self.missing(part)}) if self.joined else [text]
 
     def refused(self, text: str) -> bool:
-        """Tells whether a field holds something that is no declared class."""
+        """Whether a field holds something that is no declared class."""
         return self.declared and any(part not in self.code for part in self.parts(text))
 
     def not_given(self, column: Column) -> Bool[np.ndarray, " rows"]:

@@ -60,7 +60,7 @@ class _Items:
 
 
 def is_lewidi(first: Mapping[str, Any]) -> bool:
-    """Tells whether the first object of a JSON file is one of items as these tasks have them."""
+    """Whether the first object of a JSON file is one of items as these tasks have them."""
     items = list(first.values())[:1]
     return bool(items) and isinstance(items[0], dict) and {"annotations", "annotators", "soft_label"} <= set(items[0])
 
@@ -200,7 +200,7 @@ def _answers(given: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
 
 
 def _are_shares(soft: Mapping[str, Any], labels: list[list[str]]) -> bool:
-    """Tells whether soft labels are the shares of the answers; also where there are no numbers."""
+    """Whether soft labels are the shares of the answers; also where there are no numbers."""
     for key, value in soft.items():
         share = value.get("1") if isinstance(value, dict) else value
         known = isinstance(share, int | float)

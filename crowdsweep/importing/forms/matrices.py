@@ -127,7 +127,7 @@ def _worth_telling(labels: set[str], missing: Missing) -> set[str]:
 
 
 def _each_its_own(cells: list[str], columns: Counter[str]) -> bool:
-    """Tells whether nearly every cell of a column is another, and stands in no other column."""
+    """Whether nearly every cell of a column is another, and stands in no other column."""
     distinct = set(cells)
     alone = sum(columns[cell] == 1 for cell in distinct)
     return len(cells) >= _FEW_ANSWERS and 10 * len(distinct) >= 9 * len(cells) and 2 * alone > len(distinct)
@@ -221,7 +221,7 @@ def _parted(
 
 
 def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bool, missing: Missing) -> bool:
-    """Tells whether the first line names annotators: each once, and by something that is no label further down."""
+    """Whether the first line names annotators: each once, and by something that is no label further down."""
     numbered = first == _counted(first)
     if not is_table:
         return _all_named(first, missing) and not all(map(_NUMBER.fullmatch, first)) and not _overlap(first, body, 0)
@@ -244,7 +244,7 @@ def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bo
 
 
 def _has_index(header: list[str], body: list[list[str]], missing: Missing) -> bool:
-    """Tells whether the first column names items and is not the answers of an annotator."""
+    """Whether the first column names items and is not the answers of an annotator."""
     if not body or len(body[0]) < 2:
         return False
     if header and _CORNER.fullmatch(header[0]):
@@ -261,7 +261,7 @@ def _has_index(header: list[str], body: list[list[str]], missing: Missing) -> bo
 
 
 def _overlap(names: list[str], body: list[list[str]], first: int) -> bool:
-    """Tells whether one of these names is also a label in the columns from `first` on."""
+    """Whether one of these names is also a label in the columns from `first` on."""
     labels = {cell for line in body for cell in line[first:]}
     return any(name in labels for name in names)
 

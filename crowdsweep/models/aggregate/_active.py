@@ -1,6 +1,6 @@
-"""The items and annotators with answers, which alone take part in a graph model.
+"""The items and annotators with answers, the only ones that take part in a graph model.
 
-Whoever has no answer tells nothing of the clusters, but would pull shares that count everybody towards themselves.
+Those without answers carry no information on the clusters, but would distort the clusters' shares.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from crowdsweep.seeds import SeedStream
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ActiveCrowd:
-    """The items and annotators with answers, in an order that the annotators' codes do not decide.
+    """The items and annotators with answers, in an order that does not depend on the annotators' codes.
 
     Attributes:
         edges: the answers, between their places in the two lists.
@@ -55,8 +55,8 @@ class ActiveCrowd:
     ) -> ClusteredCrowd:
         """Returns all declared items and annotators; items without answers have psi for their clusters' probabilities.
 
-        The crowd's mix of annotator clusters is the mean of its annotators': of few annotators, the pseudo-counts in
-        Omega would give much of it to clusters that nobody is in.
+        The mix of annotator clusters is the annotators' mean membership, not Omega, whose pseudo-counts give much to
+        clusters without members where annotators are few.
 
         Args:
             parameters: psi, Omega and Theta.

@@ -35,7 +35,7 @@ PerColumn = Float64[np.ndarray, " columns"]
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What decides the joint and the proposals, besides the answers.
+    """Sizes, priors and proposals of the model that is annealed.
 
     Attributes:
         clusters, annotator_clusters, classes: sizes of Theta.
@@ -71,7 +71,7 @@ class Target:
         return self.kappa * np.exp(np.concatenate(parts)) + 1.0
 
     def log_distributions(self, gammas: Float64[np.ndarray, "numbers columns"]) -> tuple[LabelTable, Shares, Shares]:
-        """Returns the logarithms of Theta, psi and Omega that these draws make when they are normalised, floored."""
+        """Returns the floored logarithms of Theta, psi and Omega, which are these draws normalised."""
         of_pairs = gammas[: self.n_labels].reshape(self.clusters, self.annotator_clusters, self.classes, -1)
         of_items, of_annotators = np.split(gammas[self.n_labels :], [self.clusters])
         return (
@@ -83,7 +83,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Solution:
-    """A value of everything that is looked for, in each column.
+    """A value of all unknowns, in each column.
 
     Attributes:
         items, annotators: w and z.
@@ -111,10 +111,10 @@ class Solution:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """Where the fits stand.
+    """The state of the fits.
 
     Attributes:
-        solution: what they have found.
+        solution: clusters and distributions.
         places: where in the flat `log_labels` the answers are looked up.
         counts: how many answers each pair of clusters has of each label.
         item_sizes, annotator_sizes: of the clusters.
@@ -141,7 +141,7 @@ class Draws:
     """The random numbers of one sweep.
 
     Attributes:
-        gammas: what proposals of Theta, psi and Omega are made of.
+        gammas: for the proposals of Theta, psi and Omega, normalised.
         patience: exponential, of mean 1: at temperature h a change of the joint above -h * patience is taken. One for
             each pair of clusters, for psi, for Omega, then for each item and each annotator.
         steps: in [0, 1): where in the circle of clusters each item, then each annotator, is proposed to go.
@@ -227,8 +227,9 @@ class Annealing:
     def item_deltas(
         self, now: Solution, places: EdgePlaces, proposed: Codes
     ) -> tuple[Float64[np.ndarray, "items columns"], Codes]:
-        """Returns what the joint gains where one item alone goes to its proposed cluster, and how far that moves the
-        places of its answers."""
+        """Returns the change of the log joint if one item alone moved to its proposed cluster, and how far that moves
+        the places of its answers.
+        """
         moves = (proposed - now.items) * (self.target.annotator_clusters * self.target.classes * now.n_columns)
         gains = _gains(now.log_labels, places, moves.take(self.edges.item, axis=0))
         return self.edges.sums_by_item(gains) + _share_gains(now.log_item_shares, now.items, proposed), moves
@@ -236,8 +237,9 @@ class Annealing:
     def annotator_deltas(
         self, now: Solution, places: EdgePlaces, proposed: Codes
     ) -> tuple[Float64[np.ndarray, "annotators columns"], Codes]:
-        """Returns what the joint gains where one annotator alone goes to the proposed cluster, and how far that moves
-        the places of the answers."""
+        """Returns the change of the log joint if one annotator alone moved to the proposed cluster, and how far that
+        moves the places of the answers.
+        """
         moves = (proposed - now.annotators) * (self.target.classes * now.n_columns)
         gains = _gains(now.log_labels, places, moves.take(self.edges.annotator, axis=0))
         sums = self.edges.sums_by_annotator(gains)
@@ -246,7 +248,7 @@ class Annealing:
     def distribution_deltas(
         self, state: State, proposed: tuple[LabelTable, Shares, Shares]
     ) -> tuple[Float64[np.ndarray, "clusters annotator_clusters columns"], PerColumn, PerColumn]:
-        """Returns what the joint gains where one distribution of Theta, or psi, or Omega becomes the proposed one."""
+        """Returns the change of the log joint if one distribution of Theta, or psi, or Omega, became the proposed one."""
         target, now = self.target, state.solution
         log_labels, log_item_shares, log_annotator_shares = proposed
         return (
@@ -260,7 +262,9 @@ class Annealing:
     def _distributions(
         self, state: State, proposed: tuple[LabelTable, Shares, Shares], limits: Float64[np.ndarray, "_ columns"]
     ) -> Solution:
-        """Returns the solution with Theta, psi and Omega as proposed where the joint gains more than the limits."""
+        """Returns the solution with Theta, psi and Omega as proposed where the log joint changes by more than the
+        limits.
+        """
         now = state.solution
         of_pairs, of_items, of_annotators = self.distribution_deltas(state, proposed)
         taken = of_pairs > limits[:-2].reshape(of_pairs.shape)
@@ -288,8 +292,9 @@ class Annealing:
         )
 
     def settled(self, solution: Solution) -> Solution:
-        """Returns the solution with the distributions that suit its clusters best: counts plus pseudo-counts,
-        normalised; uniform where there are neither."""
+        """Returns the solution with the most probable distributions given its clusters: counts plus pseudo-counts,
+        normalised; uniform where there are neither.
+        """
         target, state = self.target, self.state(solution)
         return replace(
             solution,

@@ -3,9 +3,9 @@
     p(answer k of annotator t to item i | w_i = g, z_t = l) = Theta[g, l, k]
 
 A message from an annotator to an item along edge e is a_e(g) = sum over l of Theta[g, l, y_e] zcav_e(l), where zcav_e
-is the annotator's belief without what e itself told it; messages to annotators, b_e(l), likewise. Beliefs are products
-of messages, summed as logarithms; a cavity is the belief divided by the edge's own message. On a tree the beliefs end
-as the exact marginals, and the Bethe approximation of the log evidence is exact too:
+is the annotator's belief without e's own message; messages to annotators, b_e(l), likewise. Beliefs are products of
+messages, summed as logarithms; a cavity is the belief divided by the edge's own message. On a tree the beliefs end as
+the exact marginals, and the Bethe approximation of the log evidence is exact too:
 
     sum over nodes of log Z - sum over edges of log Z_e        Z: mass of a node's prior times its messages
                                                                Z_e = sum over g of wcav_e(g) a_e(g)
@@ -116,7 +116,7 @@ class Edges:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Beliefs:
-    """Where belief propagation stands.
+    """The state of belief propagation.
 
     Attributes:
         items: w, rows sum to one.
@@ -134,7 +134,7 @@ class Beliefs:
 
     @classmethod
     def start(cls, edges: Edges, items: ItemBeliefs, annotators: AnnotatorBeliefs) -> "Beliefs":
-        """Returns beliefs before any message: nothing has to be taken out of them."""
+        """Returns beliefs before any message."""
         return cls(items=items, annotators=annotators, cavities=annotators[edges.annotator])
 
 

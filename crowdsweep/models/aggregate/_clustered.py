@@ -1,4 +1,4 @@
-"""What models of clusters share: their result, the reports of their restarts, and the graph model's parameters."""
+"""Shared by cluster models: their result, the reports of their restarts, the graph model's hyper-parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class RestartReporter:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedClusters:
-    """A fitted model of clusters: its result, what it knows of clusters, and who reported its steps."""
+    """A fitted cluster model: its result, its clusters, and the reporter of its steps."""
 
     result: FitResult
     crowd: ClusteredCrowd

@@ -1,4 +1,4 @@
-"""Answers one by one, for models that look at each of them, and what they say of annotators, by code."""
+"""Answers as rows (item, annotator, label, weight), for models that compute something for each of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _HALVINGS = 10
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """The answers one by one: who gave which label to what, and how much it counts."""
+    """The answers as rows: item, annotator, label, and how much each counts."""
 
     item: Int32[np.ndarray, " rows"]
     annotator: Int32[np.ndarray, " rows"]

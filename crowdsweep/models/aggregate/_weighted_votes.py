@@ -1,4 +1,4 @@
-"""Weighted votes, and annotators' answers counted against the votes of the others."""
+"""Weighted votes, and annotators' answers counted against the votes of the item's other annotators."""
 
 from collections.abc import Callable
 from typing import Any

@@ -68,7 +68,7 @@ class DawidSkene:
             their code do, not as a row's total: with 200 classes (100 annotators, five labels per item) 0.01 per cell
             labels 83.5 % rightly, 0.01 per row 74.6 %.
         shrinkage: pseudo-answers in every row of every annotator's matrix, drawn from the crowd's matrix. One is worth
-            1.4 ± .9 points on nineteen public datasets, and most where annotators gave few labels (anonymous votes:
+            1.4 ± 0.9 points on nineteen public datasets, and most where annotators gave few labels (anonymous votes:
             74.9 -> 88.5 and 68.1 -> 79.0). Much of it predicts answers better and classes worse, so that held-out
             answers choose too much: search no more than a few.
         iterations: limit of EM steps.
@@ -103,7 +103,7 @@ class DawidSkene:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedMatrices:
-    """Where EM over class shares and confusion matrices has ended.
+    """The result of EM over class shares and confusion matrices.
 
     Attributes:
         em: the posterior, and how EM went.

@@ -60,8 +60,8 @@ class HierarchicalDawidSkene:
     """Hyper-parameters of hierarchical Dawid-Skene.
 
     Attributes:
-        smoothing: pseudo-answers in every cell of the crowd's confusion matrix. One is .4 ± .2 points better than .01
-            on eighteen public datasets, and worse on none.
+        smoothing: pseudo-answers in every cell of the crowd's confusion matrix. One is 0.4 ± 0.2 points better than
+            0.01 on eighteen public datasets, and worse on none.
         iterations: limit of EM steps.
         tolerance: stop once the objective rises by less than this share of itself.
     """

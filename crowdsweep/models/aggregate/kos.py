@@ -21,7 +21,7 @@ in the last round.
 Where some annotators answer far more than others, the messages converge to what those agree on (rte: accuracy 50 %
 after the hundred rounds of crowd-kit, whose labels are the same). One round is the default: on nineteen public datasets
 it is 4.0 ± 2.4 points better than a hundred. Held-out log-likelihood cannot choose the number of rounds (all within
-.001 nats), and one round too can be far below the vote (11 points on rte, 10 on sentiment-polarity).
+0.001 nats), and one round too can be far below the vote (11 points on rte, 10 on sentiment-polarity).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Marginal: every item, seen or not, gets the crowd's mean label distribution.
 
-The best constant answer: what a model knows that has looked at the labels but at no item. A model of label
-distributions that does not beat it has learned nothing about the items.
+The best constant prediction: it uses the labels and nothing of the items. A model of label distributions that does not
+beat it has learned nothing about the items.
 
     item_probs[i] = mean over the items with answers of their label distributions (multi-label: of their shares)
 

@@ -1,9 +1,9 @@
 """Ordinal Dawid-Skene: every annotator has a confusion matrix, and errors go to neighbouring classes first.
 
-Where classes are steps of a scale, whoever errs mostly errs by one. Dawid-Skene does not know that: of few labels it
-may find that a class is what its neighbour is, or that an annotator says the lowest grade of the highest. Here each row
-of a matrix has a Dirichlet prior whose mean falls off with the distance from the true class, and which is worth so many
-answers:
+Where classes are steps of a scale, most errors are of one step. Dawid-Skene does not know that: with few labels it may
+exchange neighbouring classes, or estimate that an annotator gives the lowest grade to items of the highest. Here each
+row of a matrix has a Dirichlet prior whose mean falls off with the distance from the true class, and which counts as
+`strength` answers:
 
     row j of annotator k's matrix  ~  Dirichlet(1 + strength × m_j),   m_jl proportional to exp(-decay |j - l|)
 

@@ -1,9 +1,9 @@
 """PGM by simulated annealing: items and annotators in clusters, each pair of clusters with a label distribution.
 
-The graph model of `pgm-bp`, of which the best hard clusters and distributions are looked for by random changes: what
-raises the joint is taken, what lowers it now and then, ever less often as the temperature falls. An item is labelled
-with what a whole crowd, with its mix of annotator clusters, would say of items of its cluster (the mean of its
-annotators' clusters: of few, Omega's pseudo-counts would give much of it to clusters that nobody is in).
+The graph model of `pgm-bp`, whose best hard clusters and distributions are searched for by random changes: one that
+raises the joint is accepted, one that lowers it sometimes, less and less often as the temperature falls. An item's
+label distribution is that of its cluster, averaged over the crowd's mix of annotator clusters (the annotators' mean
+membership, not Omega, whose pseudo-counts give much to clusters without members where annotators are few).
 
 Weerasooriya, Ororbia and Homan, algorithm 2 and equations 1 and 3.
 
@@ -132,7 +132,7 @@ class PgmAnnealing:
     def _is_behind(
         self, value: Float64[np.ndarray, " columns"], owners: Int64[np.ndarray, " columns"]
     ) -> Bool[np.ndarray, " columns"]:
-        """Tells which restarts are not among the best quarter of their seed's."""
+        """Returns which restarts are not among the best quarter of their seed's."""
         kept = int(np.ceil(_KEPT * self.restarts))
         return np.array(
             [(value[owners == owner] > own).sum() >= kept for own, owner in zip(value, owners, strict=True)]
@@ -162,7 +162,7 @@ class PgmAnnealing:
 
 @dataclass(kw_only=True, eq=False)
 class Run:
-    """What has come of the restarts of one seed; `best` is of those that ended, a single column."""
+    """The restarts of one seed so far; `best` is the best of those that ended, a single column."""
 
     reporter: RestartReporter
     best: Solution

@@ -1,8 +1,8 @@
 """PGM by belief propagation: items and annotators both fall into clusters, each pair with a label distribution.
 
-An answer's distribution depends on the cluster of the item and on that of the annotator. An item is then described by
-what a whole crowd, with its mix of annotator clusters, would say of items like it: a label distribution without the
-accident of who happened to answer. EM alternates between loopy belief propagation (E-step) and counting (M-step).
+An answer's distribution depends on the cluster of the item and on that of the annotator. An item's label distribution
+is then the average over the crowd's mix of annotator clusters, whoever happened to label it. EM alternates between
+loopy belief propagation (E-step) and counting (M-step).
 
 Weerasooriya, Ororbia and Homan, algorithm 3 and equation 1.
 
@@ -167,7 +167,7 @@ class PgmBp:
 
 @dataclass(kw_only=True, eq=False)
 class GraphRun:
-    """Where one restart stands; the objective has a value for each EM step."""
+    """The state of one restart; the objective has a value for each EM step."""
 
     parameters: ClusterParameters
     beliefs: Beliefs

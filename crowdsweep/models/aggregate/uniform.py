@@ -1,6 +1,6 @@
 """Uniform: every class is equally probable for every item (multi-label: one half each).
 
-The answer of a model that has looked at nothing; the scale on which others are read.
+The prediction without any information, a reference point for the scores of other models.
 """
 
 from dataclasses import dataclass

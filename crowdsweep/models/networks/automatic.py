@@ -1,4 +1,4 @@
-"""The network that fits what is known of the items: `network: auto`."""
+"""The network chosen by what the items have: `network: auto`."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, final
@@ -16,8 +16,8 @@ from crowdsweep.models.networks.text_cnn import TextCNN
 @final
 @dataclass(frozen=True, kw_only=True)
 class Auto:
-    """Hyper-parameters of the network that the items decide: `mlp` where they have features; where they have texts
-    alone `text_cnn`, or `tagger` where they are tokens of sentences. What is not here is at these networks' defaults.
+    """Hyper-parameters of a network chosen by what the items have: `mlp` for features; for texts alone `text_cnn`, or
+    `tagger` for tokens of sentences. Other hyper-parameters of these networks are at their defaults.
 
     Attributes:
         network: `auto`.
@@ -30,7 +30,7 @@ class Auto:
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
 
     def needs(self) -> frozenset[Need]:
-        """Returns what is read where nothing is known of the items; see `needs_on`."""
+        """Returns what it reads of items that are not known yet; see `needs_on`."""
         return frozenset({"features"})
 
     def needs_on(self, items: Items) -> frozenset[Need]:

@@ -32,7 +32,7 @@ class Masks(Protocol):
 
 @runtime_checkable
 class Network(Protocol):
-    """A classifier's shape; what it has learnt is in `values`. No operation mixes replicas.
+    """A classifier's architecture; its parameters are in `values`. No operation mixes replicas.
 
     Attributes:
         n_classes: K.

@@ -1,4 +1,4 @@
-"""How the parameters of a network begin: draws from one replica's own stream."""
+"""Initial values of a network's parameters, drawn from each replica's own stream."""
 
 from collections.abc import Callable
 

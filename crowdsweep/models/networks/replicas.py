@@ -150,10 +150,10 @@ class ReplicaStack:
         return {**rows, "steps": self.steps[[replica]]}
 
     def restore(self, replica: int, state: State) -> None:
-        """Has one replica go on from a state.
+        """Resumes one replica from a state.
 
         Raises:
-            CheckpointRefused: it is not one of such a replica.
+            CheckpointRefused: the state does not fit such a replica.
         """
         for name, table in {"values": self.flat, "first": self.first, "second": self.second}.items():
             row = taken(state, name, (table.shape[1],), np.float32)

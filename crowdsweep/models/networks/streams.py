@@ -1,4 +1,4 @@
-"""What replicas draw while they train, each from a stream of its own: orders of their rows, and dropout masks.
+"""Random draws of replicas in training, each from its own stream: orders of their rows, and dropout masks.
 
 It is drawn with numpy, hence the same on every device, and does not depend on who else is in the stack.
 """
@@ -89,7 +89,7 @@ class Shuffler:
         return {"order": generator_state(self._rngs[replica])}
 
     def restore(self, replica: int, state: State) -> None:
-        """Has a replica's stream go on from a state.
+        """Resumes a replica's stream from a state.
 
         Raises:
             CheckpointRefused: it is none.
@@ -162,7 +162,7 @@ class DropoutMasks:
         return {"masks": generator_state(self._rngs[replica])}
 
     def restore(self, replica: int, state: State) -> None:
-        """Has a replica's stream go on from a state.
+        """Resumes a replica's stream from a state.
 
         Raises:
             CheckpointRefused: it is none.

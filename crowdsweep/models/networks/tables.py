@@ -20,7 +20,7 @@ _MARKED_ROWS = 1 << 16  # rows up to which marking all is cheaper than sorting a
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """What such a parameter is, for several replicas.
+    """The size and initial values of such a parameter, for several replicas.
 
     Attributes:
         width: numbers in a row.
@@ -119,10 +119,10 @@ class EmbeddingTables:
         return {**rows, "steps": self.steps[[replica]]}
 
     def restore(self, replica: int, state: State) -> None:
-        """Has one replica go on from a state.
+        """Resumes one replica from a state.
 
         Raises:
-            CheckpointRefused: it is not one of such a replica.
+            CheckpointRefused: the state does not fit such a replica.
         """
         own = self._own(replica)
         for name, table in {"values": self.values, "first": self.first, "second": self.second}.items():

@@ -6,7 +6,7 @@ sentence, decide about its class. Reference: Fornaciari et al. (NAACL 2021), the
 
 Deviations: characters are read by filters, not by a second recurrent network's last state; states are those of GRUs,
 not LSTMs, and fewer; attention goes over the sentence (theirs is given the target word alone, where it does nothing);
-vectors are learnt from the training tokens alone, without GloVe.
+vectors are learned from the training tokens alone, without GloVe.
 
 **Replicas** are stacked throughout: filters as one grouped convolution, the two directions of all replicas as one chain
 of batched products. Only the places of a sentence are stepped through one after the other. (torch's own recurrent

@@ -1,7 +1,7 @@
 """A convolutional network on texts (Kim 2014): vectors of symbols, filters along them, the largest answer of each.
 
 Its symbols are words or characters; a pair of texts (`text`, `text_b`) is read as one, with a mark between. Vectors are
-learnt with the rest, from the training texts alone.
+learned with the rest, from the training texts alone.
 
 Papers that the platform rebuilds read texts by networks of this kind, deeper or wider than pays on a thousand tweets:
 Weerasooriya, Ororbia and Homan stack three layers of convolution and pooling over GloVe vectors; Fornaciari et al. read

@@ -15,7 +15,7 @@ Output = Float[torch.Tensor, " replicas *shape"]
 
 @dataclass(kw_only=True, eq=False)
 class Step:
-    """What a step gathers besides its loss.
+    """The gradients and the rows of tables of one training step.
 
     Attributes:
         gradients: where the gradients of parameters go, by name.
@@ -33,7 +33,7 @@ class Values(StackedValues):
     """Parameters by name; in a step they are leaves of autograd, and rows of tables beside them."""
 
     def __init__(self, leaves: StackedValues, step: Step | None = None, prefix: str = "") -> None:
-        """Takes what the step gathers; None where nothing is trained."""
+        """`step` is None where nothing is trained."""
         self._leaves, self._prefix = leaves, prefix
         self.step = step
 

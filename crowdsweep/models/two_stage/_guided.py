@@ -65,7 +65,9 @@ class GuidedPredictor:
         return projected(self._memberships(probs), self.clusters.distributions, "hard" if use == "hard" else "soft")
 
     def label_probs(self, crowd: ClusteredCrowd, items: Items, item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
-        """Returns what annotators of this crowd would say of items, by the clusters that these may belong to."""
+        """Returns the predictive probabilities of annotators' labels of items, by the clusters that the classifier
+        predicts.
+        """
         memberships = self._memberships(self.classifier.predict(items, self.classifier.uses[0]))
         return replace(crowd, items=memberships).label_probs(item, annotator)
 
@@ -92,8 +94,8 @@ class Guided:
     def fit(self, model: ClusterModel, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits the clusters, then trains a classifier on each fit's item_probs, all together.
 
-        Fits without any annotation, or that were told to stop, keep what the cluster model found and label no unseen
-        item. Epochs are reported as further steps, with the cluster model's last objective.
+        Fits without any annotation, or that were stopped, keep the cluster model's result and label no unseen item.
+        Epochs are reported as further steps, with the cluster model's last objective.
         """
         self.training.classifier.build(data[0])  # misses what it needs before the clusters are looked for
         fitted = model.fit_clusters(data, contexts)
@@ -111,7 +113,7 @@ class Guided:
         return results
 
     def _job(self, fitted: FittedClusters, data: TrainingData, context: FitContext) -> TrainingJob:
-        """Returns what the classifier is to learn: the labelled items' cluster distributions."""
+        """Returns the classifier's training on the labelled items' cluster distributions."""
         labelled = data.annotations.labels_per_item > 0
 
         def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:

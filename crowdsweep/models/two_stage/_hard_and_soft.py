@@ -73,8 +73,8 @@ class SoftLabels:
     """Hyper-parameters of the soft label that votes make.
 
     Attributes:
-        soft: softmax of the counts of votes, which says more the more votes there are and gives some to classes without
-            any; softmax of their proportions; the proportions; or these smoothed.
+        soft: softmax of the counts of votes, which is sharper the more votes there are and gives some probability to
+            classes without any; softmax of their proportions; the proportions; or these smoothed.
         temperature: counts or proportions are divided by it before a softmax.
         smoothing: pseudo-count of the `smoothed` proportions, spread evenly over the classes.
     """

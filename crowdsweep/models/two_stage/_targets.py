@@ -1,7 +1,7 @@
 """The first stage of a two-stage model: targets for a classifier, made of the labels.
 
-What makes them is a part of a model's declaration (`_pair.pair`): what an aggregator says of each item as it is
-(`Shares`), its likeliest class (`Likeliest`), the histogram of the labels (`Histograms`), or gold (`Gold`).
+A model's declaration (`_pair.pair`) names how they are made: an aggregator's class probabilities (`Shares`), its
+likeliest class (`Likeliest`), the histogram of the labels (`Histograms`), or gold (`Gold`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ from crowdsweep.models.contract import (
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Aggregated:
-    """What the first stage found.
+    """The result of the first stage.
 
     Attributes:
         targets: rows of zeros are not trained on.
@@ -49,7 +49,7 @@ class Aggregated:
     dev_targets: Callable[[Annotations], ItemProbs] | None = Annotations.label_distribution
 
     def label_probs(self, probs: ItemProbs) -> LabelProbs | None:
-        """Returns the predictive probabilities of labels, given what the classifier says of the items."""
+        """Returns the predictive probabilities of labels, given the classifier's probabilities of the items."""
         if self.annotators is None:
             return label_probs_of_items(probs) if self.annotators_alike else None
         shared = self.annotators.global_confusion()
@@ -81,7 +81,7 @@ class Targets(Protocol):
 
 
 def aggregated(model: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
-    """Fits an aggregator, which reports nothing; what it says of items that nobody labelled is left out."""
+    """Fits an aggregator, which reports nothing; items without labels get no target."""
     if model is None:
         raise TypeError("expected an aggregator, got none: declare `aggregate`")
     quiet = [replace(context, report=no_op) for context in contexts]
@@ -142,7 +142,7 @@ def gold_targets(data: TrainingData, context: FitContext, otherwise: str) -> Ite
 @final
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """What the aggregator says of each item, as it is."""
+    """The class probabilities that the aggregator gives each item."""
 
     def stages(
         self, aggregate: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]
@@ -156,8 +156,8 @@ class Shares:
 class Likeliest:
     """The class that the aggregator finds likeliest.
 
-    The validation labels are then the classes with the most votes: their distribution would have a classifier of single
-    classes stopped as soon as it is surer than annotators are of one mind.
+    The validation labels are then the classes with the most votes: validated on their distribution, a classifier of
+        single classes would stop as soon as its probabilities are sharper than the annotators' agreement.
 
     Attributes:
         ties: an item whose likeliest classes tie is taken for one of them, drawn; or for the first, which favours it.
@@ -182,7 +182,7 @@ class Likeliest:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Histograms:
-    """The share of an item's labels that each class has; labels are drawn from what the classifier makes of it."""
+    """The share of an item's labels that each class has; every annotator is expected to label alike."""
 
     def stages(self, _: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
         """See `Targets`."""

@@ -1,6 +1,6 @@
 """The second stage of a two-stage model: a classifier trained on the targets that the first made.
 
-The labels of the training items are then the classifier's: what it says of the items that it was trained on.
+The training items then have the classifier's probabilities.
 """
 
 from collections.abc import Mapping, Sequence

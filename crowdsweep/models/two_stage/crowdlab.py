@@ -93,7 +93,7 @@ class Crowdlab:
         ]
 
     def _predicted(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Iterator[ItemProbs]:
-        """Yields what classifiers say of items whose answers they have not seen; a lone labelled item is uniform."""
+        """Yields the out-of-sample predictions of the items; a single labelled item gets uniform ones."""
         votes = [answered(part, winners(soft_vote(stack([part.annotations])))) for part in data]
         folds = [self._folds(part, context) for part, context in zip(data, contexts, strict=True)]
         numbers = [range(own.max(initial=-1) + 1) if own.max(initial=0) else range(0) for own in folds]
@@ -130,7 +130,7 @@ class Crowdlab:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Weighed:
-    """What a classifier and annotators say together, and how much each of them weighs."""
+    """The weighted mean of a classifier and the annotators, and the weight of each."""
 
     item_probs: ItemProbs
     weights: PerAnnotator

@@ -25,9 +25,9 @@ _READS_ITEMS = {"features", "text", "gold"}
 
 @final
 class Aggregators(Mapping[str, type[Any]]):
-    """The models of labels alone, built-in and plugged in, by name; each is imported when it is looked at.
+    """The models of labels alone, built-in and plug-ins, by name; each is imported when it is looked up.
 
-    Left out is what holds a classifier of its own: its hyper-parameters would have two meanings here.
+    Models with a classifier of their own are left out: their hyper-parameters would have two meanings here.
     """
 
     def __getitem__(self, name: str) -> type[Any]:

@@ -221,7 +221,7 @@ def choose(facts: Facts, name: str) -> list[Chosen]:
 
 
 def _can(candidate: Candidate, facts: Facts, name: str) -> bool:
-    """Tells whether the data bring what a model needs, and whether it is ranked among the others."""
+    """Whether the data bring what a model needs, and whether it is ranked among the others."""
     items = facts.trial.training.items
     if candidate.reads and items.features is None and items.text is None:
         return False

@@ -100,7 +100,7 @@ def _letters() -> frozenset[int]:
 
 
 def _has_letters(text: str) -> bool:
-    """Tells whether the fonts here have every letter of a text."""
+    """Whether the fonts here have every letter of a text."""
     return all(ord(letter) in _letters() for letter in text if letter.isprintable())
 
 
