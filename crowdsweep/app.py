@@ -298,8 +298,9 @@ def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None
 
 
 def rebuild_mirror(store: Store, uri: str | None = None) -> str:
-    """Writes to MLflow the runs that it lacks of a sweep, and returns what was done in words; `mirror` writes the
-    sweep's page too."""
+    """Writes a sweep's missing runs to MLflow and returns, in words, what was done; `mirror` writes the sweep's page
+    too.
+    """
     from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
         reader_of,
         rebuild,

@@ -36,8 +36,7 @@ def verdict(block: DatasetComparison) -> str:
 
 
 def ranked_by_heldout(comparison: Comparison) -> list[str]:
-    """Returns a sentence on the datasets that have nothing to score by but held-out annotations; none where all have
-    something else."""
+    """Returns a sentence on the datasets that only held-out annotations can score; none without such datasets."""
     blocks = [block for block in comparison.datasets if block.references.heldout and block.metric == HELDOUT]
     if not blocks:
         return []

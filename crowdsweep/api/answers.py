@@ -66,7 +66,7 @@ def dataset_of_answers(
 
 
 def given_answers(answers: Matrix, missing: Missing) -> Given:
-    """Tells which cells hold an answer; `missing` says what stands for none, besides NaN and None."""
+    """Returns which cells hold an answer; `missing` names what stands for none, besides NaN and None."""
     if answers.dtype.kind in "fiu":
         numbers = [value for word in missing.words if (value := _number(word)) is not None]
         return ~(np.isnan(answers) | np.isin(answers, numbers))

@@ -91,7 +91,7 @@ class Fit:
 
     @property
     def calibration(self) -> Calibrations:
-        """How probabilities were made to mean what they say, of items with answers and of others."""
+        """How probabilities were calibrated, of items with answers and of others."""
         return self._labelled.calibrations
 
     @property

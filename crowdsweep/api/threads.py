@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 @contextmanager
 def one_thread() -> Generator[None]:
-    """Has numpy, scipy and torch, where they are loaded, compute on one thread meanwhile."""
+    """Limits numpy, scipy and torch, where they are loaded, to one thread inside the block."""
     torch = sys.modules.get("torch")  # not imported for this: a vote needs none of it
     before = None if torch is None else torch.get_num_threads()
     with threadpool_limits(1):

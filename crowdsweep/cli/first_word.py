@@ -43,13 +43,13 @@ def wait_for(context: click.Context) -> None:
 
 
 def say_first(what: str) -> None:
-    """Has the first word say what a command begins with."""
+    """Sets the first words of a command."""
     if (waiting := _waiting()) is not None:
         waiting.words = what
 
 
 def say_nothing_first() -> None:
-    """No first word: the command was asked to be quiet, or has said something."""
+    """Suppresses the first words: the command was asked to be quiet, or has printed something."""
     if (waiting := _waiting()) is not None:
         waiting.end()
 

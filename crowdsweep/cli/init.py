@@ -116,7 +116,7 @@ def _confirmed(guess: "Guess") -> "Guess":
 
 
 def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
-    """Has a person name the column of a role; None where there is none."""
+    """Asks a person for the column of a role; None where there is none."""
     before = getattr(guess.asked, role) or (None if needed else _NOTHING)
     hint = "" if needed else f", or {_NOTHING} for none"
     while True:

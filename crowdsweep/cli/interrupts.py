@@ -64,7 +64,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - 
 
 
 def _raised_again(dropped: "sys.UnraisableHookArgs") -> None:
-    """Has an `Interrupted` raised again in the main thread; says all else, as Python does."""
+    """Raises an `Interrupted` again in the main thread; prints other exceptions, as Python does."""
     if not isinstance(dropped.exc_value, Interrupted):
         sys.__unraisablehook__(dropped)
         return

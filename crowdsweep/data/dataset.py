@@ -135,7 +135,7 @@ class Gold:
         return self if self.applies is None else Gold(item=self.item[self.applies], label=self.label[self.applies])
 
     def known_classes(self, n_items: int, n_classes: int) -> Bool[np.ndarray, "items classes"]:
-        """Tells of which classes it is known whether they apply: all or none of an item's, unless gold is by class."""
+        """Returns for which classes it is known whether they apply: all or none of an item, unless gold is by class."""
         known = np.zeros((n_items, n_classes), dtype=bool)
         if self.applies is None:
             known[self.item] = True

@@ -30,7 +30,7 @@ ASK_TO_BE_SURE = ("na", "none", "missing", "?", "-", ".", "-1", "-9", "-99", "-9
 
 @dataclass(frozen=True)
 class Missing:
-    """Tells which texts are missing values.
+    """Decides which texts are missing values.
 
     Attributes:
         words: besides the empty text.
@@ -70,7 +70,7 @@ class Missing:
         return self if self.told else Missing(words=self.words.union(OF_MATRICES))
 
     def among(self, names: Names) -> Bool[np.ndarray, " names"]:
-        """Tells which of many texts stand for a missing value."""
+        """Returns which of many texts stand for a missing value."""
         plain: Any = pc.utf8_trim_whitespace(names.array)  # pyright: ignore[reportAttributeAccessIssue]
         found: Any = pc.is_in(plain, value_set=pa.array(["", *sorted(self.words)], pa.string()))
         return found.to_numpy(zero_copy_only=False)

@@ -147,7 +147,7 @@ def simulate_crowd(
     confusion: Float64[np.ndarray, "groups true observed"],
     seeds: SeedStream,
 ) -> tuple[Annotations, TrueCrowd]:
-    """Lets a crowd answer items. O(labels + annotators).
+    """Simulates a crowd's answers to items. O(labels + annotators).
 
     The number of labels of an item is Binomial(n_annotators, labels_per_item / n_annotators), at least one, and an
     item's annotators are distinct. Annotators who got no item stay declared.

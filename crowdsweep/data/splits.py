@@ -203,7 +203,7 @@ def _units(dataset: CrowdDataset, items: ItemsPicked) -> Int32[np.ndarray, " pic
 
 
 def _with_annotations(dataset: CrowdDataset, items: ItemsPicked, annotations: Annotations) -> Bool[np.ndarray, " n"]:
-    """Tells for each of these items whether it, or another item of its unit, has an annotation among these."""
+    """Returns for each of these items whether it, or another item of its unit, has an annotation among these."""
     annotated = np.zeros(dataset.items.n_items, dtype=bool)
     annotated[items[annotations.labels_per_item > 0]] = True
     return dataset.items.whole_units(annotated)[items]

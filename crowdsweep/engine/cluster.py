@@ -98,7 +98,7 @@ class Cluster:
         return any(not kind.startswith(_BY_HAND) for kind in kinds)
 
     def ask_for(self, shapes: Sequence[Resources]) -> None:
-        """Has the autoscaler see to it that slots of these shapes fit, all at once; no shape takes the wish back."""
+        """Asks the autoscaler for room for slots of these shapes, all at once; no shapes withdraw the request."""
         bundles = [wants(shape) for shape in shapes]
         labels = [dict(shape.labels) for shape in shapes]
         request_resources(bundles=bundles, bundle_label_selectors=labels if any(labels) else None)
@@ -228,7 +228,7 @@ def _job_has_working_directory() -> bool:
 
 @contextmanager
 def _loopback() -> Generator[None]:
-    """Has Ray take this machine for one that has no other.
+    """Makes Ray listen on loopback alone.
 
     Given 127.0.0.1 as the node's address it looks for the machine's outer one, and listens there. What it does on
     systems whose firewalls ask is what is wanted here: all of its processes listen on loopback alone.

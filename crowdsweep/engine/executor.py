@@ -60,8 +60,9 @@ class Executor(Protocol):
         ...
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
-        """Has the listener hear of each trial's progress as soon as it is known, in the thread that calls `poll`; it
-        may call `stop`. A later listener takes the place of an earlier one."""
+        """Calls the listener with each trial's progress as soon as it is known, in the thread that calls `poll`; it may
+        call `stop`. A later listener takes the place of an earlier one.
+        """
         ...
 
     def stop(self, key: str) -> None:

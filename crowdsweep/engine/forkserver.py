@@ -124,7 +124,7 @@ def _run_worker(number: int, server: int) -> None:
 
 
 def _die_with(server: int) -> None:
-    """Has the system kill this process when the forkserver ends, where the system can (Linux)."""
+    """Asks the system to kill this process when the forkserver ends, where it can (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != server:  # it has ended already

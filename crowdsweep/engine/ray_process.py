@@ -157,7 +157,7 @@ def _on_ray(
 
 
 def _ignore_signals() -> None:
-    """Has this process end with the driver and by nothing else; the processes that it starts hear signals."""
+    """Makes this process ignore signals and end with the driver only; the processes that it starts receive signals."""
     for number in ENDING_SIGNALS:
         signal.signal(number, _ignored)  # not SIG_IGN, which they would inherit
 
@@ -210,6 +210,6 @@ class _Driver(logging.Handler):
             self.send(BUG, (f"{type(error).__name__}: {error}", trace))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Has the driver log what is logged here."""
+        """Forwards log records to the driver."""
         with suppress(DriverGone):
             self.send(LOG, (record.name, record.levelno, record.getMessage()))

@@ -183,8 +183,9 @@ class SlotPool:
                 self.end(actor)
 
     def _have_yield(self, left: Sequence[Resources]) -> None:
-        """Has slots that take nothing scarce end after their batches where they keep a GPU, or a resource of the node's
-        own, from work that waits for it. None ends for nothing: what others hold on a node is not there to be had."""
+        """Ends slots after their batches where they need no scarce resource and keep a GPU, or a resource of the node's
+        own, from work that waits for it. None ends for nothing: what others hold on a node is not there to be had.
+        """
         waiting = [shape for shape in (self._shapes(one)[0] for one in left) if _is_scarce(shape)]
         if not waiting:
             return
@@ -199,8 +200,9 @@ class SlotPool:
                 in_vain.add(shape)
 
     def _yields_to(self, shape: Resources, plain: Mapping[str, list[Actor]], room: Room) -> bool:
-        """Has slots of one node end for a slot that waits, and notes that it lies there; returns whether any node has
-        enough of them."""
+        """Ends slots of one node for a slot that waits, and notes that it lies there; returns whether any node has
+        enough of them.
+        """
         for node in (node.id for node in self._nodes if node.takes(shape)):
             enough = _first_enough(plain[node], node, shape, room)
             if enough is None:

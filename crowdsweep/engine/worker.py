@@ -204,7 +204,7 @@ def _started() -> _Server:
 
 
 def _shut_down(server: _Server) -> None:
-    """Lets the forkserver end by itself, which takes its workers along; it is killed where it does not."""
+    """Waits for the forkserver and its workers to end, and kills it where it does not."""
     server.control.close()
     try:
         server.process.wait(2.0)

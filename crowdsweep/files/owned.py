@@ -120,7 +120,7 @@ def replace_files(root: Path, kind: Kind, files: Mapping[str, bytes], *, make: b
 
 
 def _publish(draft: Draft, folder: int, kind: Kind, where: str) -> None:
-    """Has what lies in a draft take the place of what was there."""
+    """Replaces what was there by the content of a draft."""
     fresh = {name: digest_in(draft.content, name, durable=True) for name in _files(draft.content)}
     if strange := [name for name in fresh if not kind.may_write(name)]:
         raise ValueError(f"expected names that may be written into a folder of {kind.name}, got {strange}")

@@ -271,7 +271,7 @@ def _columns(asked: Asked) -> dict[str, str]:
 
 
 def _form_of_json(path: Path) -> str:
-    """Tells the tool that wrote a JSON file by the keys of its first record."""
+    """Returns the tool that wrote a JSON file, by the keys of its first record."""
     with opened_text(path) as file:
         try:
             first = next((record for _, record in objects_of(path, file)), {})

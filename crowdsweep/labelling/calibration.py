@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: `probability` .9 should be right in nine of ten.
+"""Calibrated probabilities: labels with `probability` 0.9 should be right in nine of ten cases.
 
 The temperature and the pseudo-count (`temperature`) are chosen by gold where enough items have both gold and answers,
 and else by answers that a further fit did not see: a tenth of them, and where a model has a classifier, all answers of
@@ -41,7 +41,7 @@ Source = Literal["gold", "held-out answers", "nothing"]
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """How probabilities are made to mean what they say.
+    """How probabilities are calibrated.
 
     Attributes:
         temperature: above 1 where they were too sure.

@@ -55,7 +55,9 @@ def one_coins(annotations: Annotations) -> OneCoins:
 
 
 def _share_of_others(rows: Annotations, weight: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
-    """Returns which share of the others' answers to its item each answer is; 1 / classes where there are none."""
+    """Returns for each answer the share of the other annotators' answers to its item that agree; 1 / classes without
+    any.
+    """
     starts = np.zeros(len(rows), dtype=np.int64)
     starts[rows.pair_starts] = 1
     pair = np.cumsum(starts) - 1

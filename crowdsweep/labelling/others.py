@@ -1,4 +1,4 @@
-"""What the others' answers make of the question that an annotator answered: an answer is no evidence for itself.
+"""Leave-one-out posteriors: for each answer, the posterior of its question given the answers of all other annotators.
 
 With prior p and the annotators' matrices C, answers y make of a question what Dawid and Skene's E-step makes of it, and
 an annotator's own answers are a factor that can be left out again:

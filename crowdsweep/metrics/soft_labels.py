@@ -1,4 +1,4 @@
-"""Statistics of Fornaciari et al. (NAACL 2021) on two models' predictions: a bootstrap test, and the kurtosis of votes."""
+"""Statistics of Fornaciari et al. (NAACL 2021) on two models' predictions: a bootstrap test, kurtosis of votes."""
 
 from typing import NamedTuple
 

@@ -92,7 +92,7 @@ class ClusteredCrowd:
         """Returns what a fit's `extras` (or the arrays that a trial kept of them) hold.
 
         Raises:
-            BadInput: they are not those of a model of clusters.
+            BadInput: the arrays are not those of a cluster model.
         """
         if missing := [name for name in ARRAYS if name not in extras]:
             raise BadInput(

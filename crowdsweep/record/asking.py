@@ -69,7 +69,7 @@ class Listener:
         self._thread.start()
 
     def heed(self, press: Callable[[], object]) -> None:
-        """Has `press` called for each `stop`; until then they wait."""
+        """Calls `press` for each `stop`; those that came earlier have waited."""
         self._press = press
 
     def close(self) -> None:

@@ -107,11 +107,11 @@ class Journal:
                 raise
 
     def heed(self, press: Callable[[], object]) -> None:
-        """Has `press` called when this driver is asked to stop from elsewhere; see `Rows.heed`."""
+        """Calls `press` when another machine asks this driver to stop; see `Rows.heed`."""
         self._rows.heed(press)
 
     def close(self) -> None:
-        """Lets other drivers in; may be called twice."""
+        """Releases the lock for other drivers; may be called twice."""
         with self._guard:
             self._rows.close()
 

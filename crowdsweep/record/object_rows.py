@@ -81,7 +81,7 @@ class ObjectRows:
             self._listener = Listener(objects, self._written_by().writer, every_s=listen_s)
 
     def heed(self, press: Callable[[], object]) -> None:
-        """Has `press` called whenever somebody asks this driver to stop; see `Listener.heed`."""
+        """Calls `press` whenever somebody asks this driver to stop; see `Listener.heed`."""
         if self._listener is not None:
             self._listener.heed(press)
 

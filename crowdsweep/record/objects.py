@@ -208,8 +208,9 @@ class Objects:
 
     @contextmanager
     def _spoken_to(self, name: str, *, writing: bool = False) -> Generator[None]:
-        """Has what the library raises come out as errors of ours. They have no cause: a traceback would print the
-        library's own words, with the query of a URL and what the server said, and so a signature or a token."""
+        """Turns the library's errors into errors of ours. They have no cause: a traceback would print the library's own
+        words, with the query of a URL and what the server said, and so a signature or a token.
+        """
         from obstore import exceptions  # noqa: PLC0415 - an extra
 
         try:

@@ -134,11 +134,11 @@ class Rows(Protocol):
         ...
 
     def heed(self, press: Callable[[], object]) -> None:
-        """Has `press` called when this writer is asked to stop from elsewhere, where no signal comes from there."""
+        """Calls `press` when another machine, from which no signal arrives, asks this writer to stop."""
         ...
 
     def close(self) -> None:
-        """Lets other writers in; may be called twice."""
+        """Releases the lock for other writers; may be called twice."""
         ...
 
 

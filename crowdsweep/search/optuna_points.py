@@ -164,7 +164,7 @@ class OptunaPoints:
         return point
 
     def _join_generation(self) -> None:
-        """Has the latest proposal belong to a generation, whose parents are chosen now, as when a sampler draws a
+        """Adds the latest proposal to a generation, whose parents are chosen now, as when a sampler draws a
         point: so it is with points from the journal too, which no sampler drew."""
         sampler = self._make_sampler(0)
         if isinstance(sampler, NSGAIISampler):

@@ -101,7 +101,7 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
 
 
 def summarise(table: pa.Table, knobs: Mapping[str, Any], item_scores: ItemScores = no_item_scores) -> StudyReport:
-    """Returns the curves against labels per item, the need of each model, and where fewer labels do as well."""
+    """Returns the curves against labels per item, how many labels each model needs, and where fewer labels suffice."""
     gold = gold_models(table)
     evenly, adaptively = by_allocation(table)
     groups = list(groups_of(evenly, item_scores))

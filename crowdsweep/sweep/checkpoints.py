@@ -41,11 +41,11 @@ class KeptCheckpoints:
         self._tried(self._files.put, event.key, event.step, event.content)
 
     def finished(self, key: str) -> None:
-        """Lets go of that of a trial whose result stands."""
+        """Drops the checkpoint of a trial that has its result."""
         self._tried(self._files.remove, [key])
 
     def done(self) -> None:
-        """Lets go of all: the sweep asks for nothing any more."""
+        """Drops all checkpoints: the sweep has ended."""
         self._tried(self._files.remove)
 
     def _tried(self, act: Callable[..., Returned], *arguments: object) -> Returned | None:

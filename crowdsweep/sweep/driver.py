@@ -172,7 +172,9 @@ class Driver:
             self._go_on(run)
 
     def _go_on(self, run: SearchRun) -> None:
-        """Lets a search decide what it can; one whose proposer fails is left where it is, and the others go on."""
+        """Advances a search as far as its finished trials allow; one whose proposer fails stops there, and the others
+        continue.
+        """
         if id(run) in self._broken:
             return
         try:

@@ -52,13 +52,13 @@ class Key:
 
 
 def explain(name: str) -> str:
-    """Returns what something is that a sweep file or a report names.
+    """Returns the explanation of a name that stands in a sweep file or a report.
 
     Args:
         name: of a key (`budget.points`, or `points` alone), a metric (`kl`, `test_accuracy`) or a model.
 
     Raises:
-        BadInput: nothing is called so; the message offers what is called nearly so.
+        BadInput: there is no such name; the message offers the nearest ones.
     """
     found = [*_of_keys(name), *_of_metric(name), *_of_model(name)]
     if not found:

@@ -46,7 +46,7 @@ class Pilots:
         self._forkserver.close()
 
     def _call(self, function: Callable[..., Any], info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Any:
-        """Has the process call a function of `pilot`; None where it does not return."""
+        """Calls a function of `pilot` in the process; None where it does not return."""
         until = time.monotonic() + LONGEST_S
         try:
             call = Call(function=_called, arguments=(function, info.name, params, pilot_data(trial)))

@@ -44,7 +44,7 @@ def check_grid(config: SweepConfig, where: Where) -> None:
 
 
 def check_several(config: SweepConfig, where: Where) -> None:
-    """Checks what goes with several objectives alone, and what does not go with them."""
+    """Checks the keys that need several objectives, and those that cannot be combined with them."""
     several = config.metric is not None and config.metric.further
     if several and config.early_stop.kind != "none":
         raise SweepFileError(

@@ -42,7 +42,7 @@ def corners() -> Mapping[str, Corner]:
     random = SeedStream(0).numpy("corners")
 
     def answers(right: float) -> Iterator[tuple[int, int, int]]:
-        """Of twenty of the many on all other items; wrong ones go to the two other classes alike."""
+        """Answers of twenty of the annotators to all other items; wrong ones go to the two other classes alike."""
         for item in range(1, len(GOLD)):
             for annotator in range(20):
                 wrong = random.integers(1, N_CLASSES) if random.random() >= right else 0

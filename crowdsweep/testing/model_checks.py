@@ -343,7 +343,7 @@ def anonymous_votes_are_taken(info: ModelInfo) -> None:
 
 @check(lambda info: "gold" not in info.needs)
 def unknown_annotators_answer_as_the_crowd_does(info: ModelInfo) -> None:
-    """Of an annotator without answers the model says what it says of the others together, not that they guess."""
+    """An annotator without answers has the pooled confusion matrix of the others, not that of a guesser."""
     data = small_data(n_items=60)
     rows = data.training.annotations
     known = rows.take(rows.annotator != 2)

@@ -69,7 +69,7 @@ class PretendDevice:
 
 @contextmanager
 def pretend_device() -> Generator[PretendDevice]:
-    """Has the device there inside a block, for this thread."""
+    """Provides the device inside a block, for this thread."""
     device = PretendDevice()
     with _Operations(device), _Functions(device):
         yield device

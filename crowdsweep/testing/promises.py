@@ -32,7 +32,7 @@ CHECKS: dict[str, Check] = {}
 
 
 def always(_: ModelInfo) -> bool:
-    """Of every model."""
+    """Applies to every model."""
     return True
 
 

@@ -18,7 +18,7 @@ def check_shapes(wanted: bool) -> None:
 
 @contextmanager
 def checked_shapes() -> Generator[None]:
-    """Has it on inside a block, and afterwards as it was."""
+    """Turns the comparison on inside a block, and afterwards back to what it was."""
     disabled = jaxtyping.config.jaxtyping_disable
     check_shapes(True)
     try:

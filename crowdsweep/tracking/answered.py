@@ -53,7 +53,7 @@ class GoesOn:
 def answered(
     door: Asked, work: Callable[[GoesOn], _T], *, silent_s: float = SILENT_S, given_up_s: float = GIVEN_UP_S
 ) -> _T:
-    """Returns what work returns. It is done on a thread, which is left to itself when it is given up.
+    """Runs `work` on a thread and returns its result. A thread that takes too long is abandoned.
 
     Args:
         door: that the work asks MLflow by.

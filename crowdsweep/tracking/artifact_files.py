@@ -67,7 +67,7 @@ class _Named:
 
 
 def bring_along(database: Path, *, whole: bool) -> list[str]:
-    """Has the artifacts that a database names lie in the folder beside it.
+    """Points the artifacts of a database to the folder beside it.
 
     MLflow keeps absolute places. Those of a store that was moved or copied lead to where it lay before, and those of a
     store that somebody else made may lead anywhere. What lay below a folder of this name elsewhere now lies below this

@@ -21,7 +21,7 @@ _OBJECT_STORES = ("s3", "gs", "wasb", "wasbs", "abfss")
 
 
 def confine(folder: Path, *, remote: bool = False) -> None:
-    """Has this process's MLflow keep to one folder: whoever names another, or a place on a network, is refused.
+    """Confines this process's MLflow to one folder: a request for another, or for a place on a network, is refused.
 
     Args:
         folder: of artifacts, absolute.

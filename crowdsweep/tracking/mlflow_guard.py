@@ -82,7 +82,7 @@ class Guard:
         return hmac.compare_digest(given.encode(), self._token.encode())
 
     def _let_in(self, asked: HTTPConnection) -> Response:
-        """Has the browser keep the token and ask again without it, so that it stands in no history and no referrer."""
+        """Makes the browser keep the token and ask again without it: it then appears in no history and no referrer."""
         left = [pair for pair in parse_qsl(asked.url.query, keep_blank_values=True) if pair[0] != PARAMETER]
         browser = asked.url.path == "/" and "text/html" in asked.headers.get("Accept", "")
         path = _CHOICE if browser else asked.url.path

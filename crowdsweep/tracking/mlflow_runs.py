@@ -84,7 +84,7 @@ class MlflowMirror:
         self._thread = Repeated("MLflow", self._write, timing=timing, words=lambda error: words_of(error, self._uri))
 
     def handle(self, event: Event) -> None:
-        """Has the record looked at soon; never waits and never raises for MLflow's sake."""
+        """Schedules a look at the record; never waits for MLflow and never raises its errors."""
         if isinstance(event, SweepStarted | TrialPlanned | TrialFinished):
             self._thread.wake()
 

@@ -12,7 +12,7 @@ _ATTEMPTS = 8  # at one trial, before the rest is done without it
 
 
 class Projection:
-    """Has MLflow say what a record says. It can be asked again after any failure, and when the record has grown; what
+    """Brings MLflow up to date with a record. It can be repeated after any failure, and when the record has grown; what
     was written is not written twice, and what this process has written is not looked at again.
 
     Args:

@@ -78,7 +78,7 @@ class Repeated:
         return not self._abandoned
 
     def close(self, wait: Callable[[float], bool] | None = None) -> None:
-        """Has the job done for the last time; returns when that is done, or fails, or takes too long.
+        """Runs the job for the last time; returns when it has finished, failed, or taken too long.
 
         Args:
             wait: asked again and again, with the seconds that have gone by, whether to go on waiting.

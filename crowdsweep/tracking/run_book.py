@@ -335,7 +335,9 @@ class RunBook:
         return True
 
     def _call_as(self, run: StoredRun, record: RunRecord) -> bool:
-        """Has a run that was found say what its record says, but for what it ran with; returns whether it did not."""
+        """Updates an existing run's name and tags to its record's, except the tags of commit and environment; returns
+        whether any differed.
+        """
         ran_with = {"mlflow.source.git.commit", *(PREFIX + name for name in self._environment)}
         tags = {
             name: value

@@ -165,7 +165,7 @@ def _why_none(store: Path, state: JournalState) -> str:
 
 
 def _brought_along(store: Path, state: JournalState, database: Path, announce: Callable[[str], object]) -> str:
-    """Has a database's artifacts found where it lies now; returns the link to the sweep's runs.
+    """Points a database's artifacts to where it lies now; returns the link to the sweep's runs.
 
     Raises:
         BadInput: it cannot be used; the message says whether to wait, to see to the file, or to make another.

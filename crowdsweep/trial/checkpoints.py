@@ -111,7 +111,7 @@ class BatchCheckpoints:
         return next((self._latest[key] for key in keys if key in self._latest), None)
 
     def forget(self, keys: Sequence[str]) -> None:
-        """Has a fit begin anew."""
+        """Starts a fit from the beginning."""
         for key in keys:
             self._latest.pop(key, None)
 
@@ -189,7 +189,7 @@ class FitCheckpoint:
         self._batch.tell()
 
     def begin(self) -> Progress:
-        """Has the fit begin where the latest checkpoint has it, if that is believed; returns how far it was."""
+        """Starts the fit from its latest checkpoint, if that can be trusted; returns the progress that it had."""
         self._states, self._changed = {}, False
         content = self._batch.latest(self.keys)
         if content is None:
@@ -207,7 +207,7 @@ class FitCheckpoint:
         return saved.progress
 
     def refuse(self, reason: str) -> bool:
-        """Has the fit begin anew the next time, and says so; returns whether there was anything to go on from."""
+        """Makes the fit start from the beginning next time, with a warning; returns whether there was a checkpoint."""
         if self._batch.latest(self.keys) is None:
             return False
         self._batch.forget(self.keys)

@@ -45,7 +45,7 @@ class Evidence:
 
 
 def evidence_of(trial: TrialData, *, gold: bool) -> Evidence | None:
-    """Returns what there is: gold, else held-out answers; None where there is neither.
+    """Returns what fits can be checked against: gold, else held-out answers; None where there is neither.
 
     Args:
         trial: the data.

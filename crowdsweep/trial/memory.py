@@ -49,8 +49,9 @@ def of_memory(error: BaseException) -> bool:
 
 
 def let_go(error: BaseException, device: str) -> None:
-    """Has nothing be held any more by the calls that an error came through: they keep a batch's tensors alive. Its
-    traceback can still be read."""
+    """Clears the frames that an error came through, which keep a batch's tensors alive. Its traceback can still be
+    read.
+    """
     known: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in known:

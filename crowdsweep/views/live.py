@@ -77,7 +77,8 @@ def live_report(
 
 
 class LivePage:
-    """Has a process write a sweep's page while it runs; a `Mirror`. It ends before the report is written for good.
+    """Writes a sweep's page from a process of its own while the sweep runs; a `Mirror`. It ends before the report is
+    written for good.
 
     Args:
         store: of the sweep.

@@ -82,8 +82,8 @@ class Work:
     def left_s(self, to_go: Mapping[Cell, int], gone_s: float) -> float | None:
         """Returns the seconds that trials still take; None before the first has finished.
 
-        For the share of trials whose models have not been met it is at least the mean over all finished trials: most
-        sweeps begin with what is quick.
+        For models of which no trial has finished it is at least the mean over all finished trials: most sweeps begin
+            with the quick ones.
 
         Args:
             to_go: how many trials of each cell are left.

@@ -30,8 +30,9 @@ def with_computed(dataset: CrowdDataset, kind: str) -> CrowdDataset:
 
 
 def training_items(dataset: CrowdDataset) -> Bool[np.ndarray, " items"]:
-    """Tells which items train whatever the seed: those of the split train, else those with an annotation (with the
-    items of their units)."""
+    """Returns which items train whatever the seed: those of the split train, else those with an annotation (with the
+    items of their units).
+    """
     train = dataset.split == SPLITS.index("train")
     return train if train.any() else dataset.items.whole_units(dataset.annotations.labels_per_item > 0)
 

@@ -39,7 +39,7 @@ class Picture(Protocol):
         ...
 
     def check(self) -> None:
-        """Raises a DataError where its head tells that it cannot be used."""
+        """Raises a DataError where the head of the file shows that the image cannot be used."""
 
     def rgb(self) -> Any:
         """Returns its pixels as an RGB image of Pillow, or raises a DataError."""
@@ -89,7 +89,7 @@ class Pixels(NamedTuple):
     digest: str
 
     def check(self) -> None:
-        """Lets every one pass."""
+        """Accepts every image."""
 
     def rgb(self) -> Any:
         """Returns them as an RGB image of Pillow."""

@@ -20,7 +20,7 @@ class Computed(NamedTuple):
     """How features are computed.
 
     Attributes:
-        of: what they are computed of.
+        of: the source: texts or images.
         method: `tfidf`, `sentence-transformers`, `timm`.
         model: its name; empty where the method has none.
     """

@@ -145,10 +145,10 @@ def check_packed_text(path: Path, most: int | None = None) -> None:
 
     Args:
         path: of a file that may be packed.
-        most: lines that it may have in any case (`bounds.check_rows`); None where lines are no rows.
+        most: lines that it may have in any case (`bounds.check_rows`); None where a line is not a row.
 
     Raises:
-        DataError: it is, or is damaged.
+        DataError: it is too large, or damaged.
     """
     with _opened(path) as file:
         if _beginning(file).startswith(_GZIP):

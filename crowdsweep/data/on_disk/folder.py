@@ -347,7 +347,7 @@ def _joined_rows(rows: Annotations, class_labels: Sequence[str]) -> tuple[np.nda
 
 
 def _chose_nothing(rows: Annotations) -> Bool[np.ndarray, " annotations"]:
-    """Tells which rows are what `read_folder` makes of an empty label."""
+    """Returns which rows `read_folder` made from an empty label."""
     if rows.probability is None:
         return np.zeros(len(rows), dtype=bool)
     sizes = np.diff(np.append(rows.pair_starts, len(rows)))

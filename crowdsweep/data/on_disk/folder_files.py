@@ -47,7 +47,7 @@ class Classes:
         return self.declared and any(part not in self.code for part in self.parts(text))
 
     def not_given(self, column: Column) -> Bool[np.ndarray, " rows"]:
-        """Tells which rows hold no label; an empty field of multi-label answers is one that chose no class."""
+        """Returns which rows hold no label; an empty field of multi-label answers is one that chose no class."""
         gone = self.missing.among(column.texts)
         if self.joined and (empty := column.texts.find("")) >= 0:
             gone[empty] = False

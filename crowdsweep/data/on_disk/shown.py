@@ -39,8 +39,8 @@ def write_shown(path: Path, items: Iterable[str], shown: Mapping[str, Mapping[st
 
 
 def read_shown(folder: Path) -> dict[str, dict[str, Any]]:
-    """Returns by item what `write_shown` wrote into a folder: `data`, and `id` where the tool had one; nothing where
-    there is no such file.
+    """Returns, by item, the `data` that `write_shown` wrote into a folder, and the `id` where the tool had one; nothing
+    where there is no such file.
 
     Raises:
         DataError: it is not what was written.

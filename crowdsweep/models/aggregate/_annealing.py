@@ -248,7 +248,7 @@ class Annealing:
     def distribution_deltas(
         self, state: State, proposed: tuple[LabelTable, Shares, Shares]
     ) -> tuple[Float64[np.ndarray, "clusters annotator_clusters columns"], PerColumn, PerColumn]:
-        """Returns the change of the log joint if one distribution of Theta, or psi, or Omega, became the proposed one."""
+        """Returns the change of the log joint if one distribution of Theta, or psi, or Omega, were the proposed one."""
         target, now = self.target, state.solution
         log_labels, log_item_shares, log_annotator_shares = proposed
         return (

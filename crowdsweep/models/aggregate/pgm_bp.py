@@ -94,7 +94,7 @@ class PgmBp:
         return [self._fit_graph(part, context) for part, context in zip(data, contexts, strict=True)]
 
     def _fit_graph(self, data: TrainingData, context: FitContext) -> FittedClusters:
-        """Lets the restarts race. What they wait with takes annotations * annotator_clusters floats each."""
+        """Races the restarts. Each keeps annotations * annotator_clusters floats while it waits."""
         active = ActiveCrowd.of(data.annotations)
         edges = active.edges
         reporter = RestartReporter(context.report)

@@ -92,7 +92,7 @@ class Shuffler:
         """Resumes a replica's stream from a state.
 
         Raises:
-            CheckpointRefused: it is none.
+            CheckpointRefused: the state does not fit.
         """
         set_generator(self._rngs[replica], state, "order")
 
@@ -165,7 +165,7 @@ class DropoutMasks:
         """Resumes a replica's stream from a state.
 
         Raises:
-            CheckpointRefused: it is none.
+            CheckpointRefused: the state does not fit.
         """
         set_generator(self._rngs[replica], state, "masks")
 

@@ -99,7 +99,7 @@ class TextCNNNetwork:
 
     @property
     def row_size(self) -> int:
-        """Of a text of some forty symbols."""
+        """For a text of some forty symbols."""
         return 40 * max(self.settings.widths) * self.settings.embedding
 
     @property

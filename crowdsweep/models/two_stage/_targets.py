@@ -130,7 +130,7 @@ def gold_targets(data: TrainingData, context: FitContext, otherwise: str) -> Ite
         otherwise: what to do where there is none, for the message.
 
     Raises:
-        FitFailed: there is none.
+        FitFailed: there is no gold.
     """
     if context.gold is None:
         raise FitFailed(f"expected gold of the training items, got none: {otherwise}")

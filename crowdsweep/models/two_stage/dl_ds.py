@@ -11,10 +11,10 @@ EM runs until its objective converges, and all epochs are trained instead of sto
 `protocol: paper` ends EM at the first step that changes neither the log-likelihood nor, on average, the matrices'
 entries by more than 3 %.
 
-Their I-JS on labelme (printed .153; ours .184) is of matrices some of whose rows stay zero: those of classes whose
-expected counts underflow in single precision. Such rows are scored as 1e-7 in every entry, without being
-normalised, against half of the true row. A dense twin that does the same gives .156; ours keeps what little mass such
-rows have, as any other's.
+Their I-JS on labelme (published 0.153; ours 0.184) is of matrices some of whose rows stay zero: those of classes whose
+expected counts underflow in single precision. Such rows are scored as 1e-7 in every entry, without being normalised,
+against half of the true row. A dense implementation that does the same gives 0.156; ours keeps the little mass that
+such rows have.
 """
 
 from collections.abc import Sequence

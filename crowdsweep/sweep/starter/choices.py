@@ -71,11 +71,11 @@ class Candidate:
     Attributes:
         name: of the model.
         why: in a few words.
-        when: on which data it is.
+        when: the data on which it is tried.
         searched: whether its settings matter enough to be searched.
         reads: whether it reads features or texts of items: where they have neither, it is not even imported, which
             would bring torch along.
-        unseen: whether it says something of items that no fit sees, though it learns from labels alone.
+        unseen: whether it predicts items that no fit sees, though it learns from labels alone.
         params: hyper-parameters.
     """
 

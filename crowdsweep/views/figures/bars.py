@@ -129,7 +129,7 @@ def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high:
 
 
 def _tell_bar(figure: TellingFigure, axes: Axes, height: int, bar: Bar, metric: str) -> None:
-    """Has a page tell the mean of a line, and the value of each of its seeds."""
+    """Adds to a page the mean of a line, and the value of each of its seeds."""
     scale = 100.0 if is_share(metric) else 1.0
     mean = f"{bar.label}\n{words(metric)} {show_score(bar.estimate, metric)}"
     figure.tell(axes, [scale * bar.estimate.mean], [height], [mean])

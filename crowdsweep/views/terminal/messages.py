@@ -22,7 +22,7 @@ class Stream(Protocol):
         """Writes text."""
 
     def flush(self) -> Any:
-        """Has it written."""
+        """Writes what is buffered."""
 
     def isatty(self) -> bool:
         """Whether it is a terminal."""
