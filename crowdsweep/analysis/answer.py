@@ -184,7 +184,7 @@ def _warnings(block: DatasetComparison) -> list[str]:
     elif unsound := best.unsound(block.metric):
         told.append(f"{best.model}: {unsound}; see how sure this is, below.")
     if found.n == 1:
-        told.append("One seed: luck of the draw is not seen. Raise seeds.report.")
+        told.append("One seed: the variation between seeds is not known. Raise seeds.report.")
     return told
 
 

@@ -138,7 +138,7 @@ def _to_rank(block: DatasetComparison) -> Iterator[str]:
     if near:
         yield (
             f"{listed(near)} {'is' if len(near) == 1 else 'are'} so near to {block.ranked[0].model} that "
-            f"{MOST:.0f} times as many would not tell: choose by cost."
+            f"{MOST:.0f} times as many would not settle it: choose by cost."
         )
 
 

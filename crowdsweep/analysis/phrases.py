@@ -167,7 +167,7 @@ def intervals_over(block: DatasetComparison) -> str:
         )
     if varies != ["items"]:
         unseen = 100 * (1 - 0.05 ** (1 / n))
-        parts.append(f"A collapse that befalls up to {unseen:.0f} % of seeds can stay unseen in {n}.")
+        parts.append(f"A collapse of up to {unseen:.0f} % of seeds can go unseen with {n} seeds.")
     return " ".join(parts)
 
 

@@ -44,7 +44,7 @@ ENTRYPOINT = "exec python -P -m crowdsweep submitted"
     "crowdsweep-runs/NAME by default.",
 )
 @click.option("--cluster-store", type=PATH, help="In place of --store: a folder that only the cluster sees.")
-@click.option("--detach", is_flag=True, help="Let go when the cluster has it; otherwise its log is followed.")
+@click.option("--detach", is_flag=True, help="Return when the cluster has it; otherwise its log is followed.")
 @click.option("--retry-failed", is_flag=True, help="Run the trials again that failed in earlier runs.")
 @click.option("--any-versions", is_flag=True, help="Also on other versions of the libraries than those here.")
 @overrides_option
@@ -109,7 +109,7 @@ def submit(
     try:
         state = jobs.follow(note.job, lambda text: click.echo(text, nl=False))
     except Interrupted:
-        say(f"let go of {note.job}, which goes on; {again}", err=True)
+        say(f"detached from {note.job}, which continues; {again}", err=True)
         return EXIT_INTERRUPTED
     return _exit_code(state)
 

@@ -80,7 +80,7 @@ def check_owned(root: Path, parts: tuple[str, ...], kind: Kind) -> None:
 @contextmanager
 def replaced(root: Path, parts: tuple[str, ...], kind: Kind, *, make: bool = True) -> Generator[Path]:
     """Yields a folder to write new files into. In the end they replace all files of ours in a folder; where anything
-    fails, what stood there stands.
+    fails, what was there stays.
 
     Args:
         root: may be a link.

@@ -181,8 +181,8 @@ def _annotations(folder: Path) -> Path:
     path = folder_files.answers_path(folder)
     if path.stem == "votes":
         raise DataError(
-            f"{path}: expected annotations.csv: votes do not say whose they are, and a new one cannot be told from one "
-            f"that is counted; add to the counts by hand, or begin a folder with the answers of each annotator"
+            f"{path}: expected annotations.csv: votes do not say whose they are, and a new one may be one that is "
+            f"counted already; add to the counts by hand, or begin a folder with the answers of each annotator"
         )
     return path
 

@@ -139,5 +139,5 @@ def _check_said(
         if there and here and there != here:
             raise DataError(
                 f"{imported.source}: expected the {what} of item {shown(item)} that {folder} has, {shown(there)}, got "
-                f"{shown(here)}; two items have one id: tell them apart"
+                f"{shown(here)}; two items have one id: give each its own"
             )

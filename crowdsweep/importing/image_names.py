@@ -44,7 +44,7 @@ class ImagesOfItems:
         if self.found.setdefault(item, name) != name:
             raise DataError(
                 f"{there}: expected one image for item {item!r}, got {shown(self.found[item])} and {shown(name)}; two "
-                f"items have one id: tell them apart"
+                f"items have one id: give each its own"
             )
 
     def note(self, gathered: Gathering) -> None:

@@ -170,7 +170,7 @@ class Gathering:
             _check_characters(text, "a text", where)
             if self._text.setdefault(item, text) != text:
                 raise DataError(
-                    f"{where}: expected one text for item {item!r}, got another; two items have one id: tell them apart"
+                    f"{where}: expected one text for item {item!r}, got another; two items have one id: give each its own"
                 )
         return item
 

@@ -114,8 +114,8 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, ex
                 names, told = _write_all(fitted, chosen, fresh, command, exports)
     except OSError as error:
         raise NotWritten(
-            f"{folder}: could not be written ({error_words(error)}); what stood there stands. See to it, then "
-            f"label again"
+            f"{folder}: could not be written ({error_words(error)}); nothing there was changed. Correct "
+            f"that, then label again"
         ) from error
     return [f"{folder}: {', '.join(names)}", *told]
 

@@ -229,7 +229,7 @@ ITEM_METRICS = (
     ItemMetric(
         name="entropy",
         words="entropy of predictions",
-        about="mean entropy of the predictions; shown, and never ranks",
+        about="mean entropy of the predictions; models are never ranked by it",
         unit="nats",
         goal=None,
         score=lambda scored: distributions.entropy(scored.rows[1]),
@@ -252,19 +252,19 @@ ANSWER_METRICS = (
     _answer_error(
         name="error_rate",
         words="error rate of single answers",
-        about="share of an item's answers that are not what the model says of their annotators, mean over items",
+        about="share of an item's answers that the model predicts wrongly, mean over items",
         score=lambda answers: answers.errors.mean("item"),
     ),
     _answer_error(
         name="error_rate_annotators",
         words="error rate of annotators",
-        about="share of an annotator's answers that are not what the model says, mean over annotators",
+        about="share of an annotator's answers that the model predicts wrongly, mean over annotators",
         score=lambda answers: answers.errors.mean("annotator"),
     ),
     _answer_distance(
         name="absolute_distance",
         words="absolute distance of single answers",
-        about="on a scale, from an answer to what the model says of its annotator, divided by the number of values; "
+        about="on a scale, distance of an answer from the model's prediction, divided by the number of values; "
         "mean over an item's answers, then over items",
         score=lambda answers: answers.distances.mean("item"),
     ),
@@ -288,8 +288,7 @@ CROWD_METRICS = (
     _crowd_distance(
         name="js_annotators_crowd",
         words="JS of annotators, all taken for the crowd",
-        about="js_annotators with every annotator taken for the crowd: one matrix, "
-        "of all answers against the model's labels",
+        about="js_annotators with one matrix for every annotator, that of all answers against the model's labels",
         score=_js_annotators_crowd,
     ),
     _crowd_distance(
@@ -328,7 +327,7 @@ COST_METRICS = (
         name=MEMORY,
         words="memory",
         unit="MiB",
-        about="the highest of the process while the batch ran, libraries included; beside a metric, an objective of "
+        about="peak memory of the process while the batch ran, libraries included; beside a metric, an objective of "
         "searches",
     ),
 )
@@ -397,7 +396,7 @@ def check_metric_name(name: str, where: str = "", *, beside: bool = False) -> No
         said = f"{name!r} alone finds the fastest or smallest fit, however bad; write a metric before it"
         raise BadInput(f"{where + ': ' if where else ''}{said}: [dev_{ACCURACY}, {name}]")
     if info is not None and info.goal is None:
-        said = f"metric {name!r} ({info.words}) describes a result and says not how good it is"
+        said = f"metric {name!r} ({info.words}) describes a result and does not say how good it is"
         raise BadInput(f"{where + ': ' if where else ''}{said}; take another, such as dev_{ACCURACY}")
     if plain not in NAMES_WITH_A_GOAL or (dot and not use) or (use and not isinstance(info, ItemMetric)):
         raise UnknownName("metric", name, (*NAMES_WITH_A_GOAL, *(COSTS if beside else ())), where)

@@ -151,7 +151,7 @@ def taken(
     """
     found = state.get(name)
     if found is None:
-        raise CheckpointRefused(f"expected {name} in a training's state, which lacks it")
+        raise CheckpointRefused(f"expected {name} in the saved state of a training, found none")
     fits = shape is None or (
         len(shape) == found.ndim
         and all(wanted in (None, length) for wanted, length in zip(shape, found.shape, strict=True))

@@ -205,7 +205,7 @@ def _check_sizes(active: int, width: int) -> None:
     if active * width > _MOST_NUMBERS:
         raise FitFailed(
             f"expected at most {_MOST_NUMBERS:,} numbers for all annotators together, got {active:,} annotators × "
-            f"{width:,} ({16e-9 * active * width:.0f} GB): use a model that learns fewer of each, such as speelfc-d, "
+            f"{width:,} ({16e-9 * active * width:.0f} GB): use a model with fewer numbers for each, such as speelfc-d, "
             "or none, such as cmm"
         )
 

@@ -122,5 +122,5 @@ def _restore(
         if not state.ended:
             trainer.restore(replica, part_of(state.arrays, "trainer"))
         elif histories[replica].kept is None:
-            raise CheckpointRefused("expected what a training came out as in its state, which lacks it")
+            raise CheckpointRefused("expected the result of an ended training in its saved state, found none")
     trainer.drop([replica for replica, state in found.items() if state.ended])

@@ -88,7 +88,10 @@ def warm_started(
                 lacks.setdefault(_why_nothing(search, earlier), []).append(named)
         if not any(point.source == source for points in told.values() for point in points):
             raise SweepFileError(f"{where}: {store} holds nothing for a search of this sweep: {'; '.join(lacks)}")
-        notes += [f"{source} tells nothing to the search of {', '.join(named)}: {why}" for why, named in lacks.items()]
+        notes += [
+            f"{source} has nothing to learn from for the search of {', '.join(named)}: {why}"
+            for why, named in lacks.items()
+        ]
     return [replace(search, told=_first_told(search, told.get(search.key, ()))) for search in searches], notes
 
 

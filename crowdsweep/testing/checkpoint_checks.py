@@ -49,7 +49,7 @@ def must_go_on(
     checkpoint = RecordedCheckpoint(decode(content, {}).states)
     again = fit_one(model, data.training, replace(context_for(info, data), checkpoint=checkpoint))
     missed = set(recorded.written) - checkpoint.asked
-    must(not missed, f"trainings of the checkpoint are not gone on with: {sorted(missed)}")
+    must(not missed, f"trainings of the checkpoint were not resumed: {sorted(missed)}")
     must(not checkpoint.written, "what had been trained was trained again")
     for (what, one), (_, other) in zip(fitted_numbers(undisturbed), fitted_numbers(again), strict=True):
         np.testing.assert_array_equal(other, one, err_msg=what)

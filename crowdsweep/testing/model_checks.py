@@ -103,7 +103,7 @@ def declares_its_steps(info: ModelInfo) -> None:
 def declares_whether_it_predicts_labels(info: ModelInfo) -> None:
     """Its fits have `label_probs` if and only if it declares `predicts_labels`."""
     found = standard_fit(info.name).label_probs is not None
-    must(found == info.predicts_labels, f"predicts_labels is {info.predicts_labels}, and it is not so")
+    must(found == info.predicts_labels, f"predicts_labels is {info.predicts_labels}, and its fits show otherwise")
 
 
 @check()
@@ -217,7 +217,7 @@ def class_codes_permute_the_result(info: ModelInfo) -> None:
     codes = np.array([2, 0, 1])
     permuted = fit(info, relabelled(small_data(), classes=codes)).item_probs[:, codes]
     symmetric = bool(np.allclose(permuted, standard_fit(info.name).item_probs, atol=1e-6))
-    must(symmetric == info.label_symmetric, f"label_symmetric is {info.label_symmetric}, and it is not so")
+    must(symmetric == info.label_symmetric, f"label_symmetric is {info.label_symmetric}, and its fits show otherwise")
 
 
 @check(lambda info: bool(info.needs & {"features", "gold"}))

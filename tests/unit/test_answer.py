@@ -83,7 +83,7 @@ def test_the_same_numbers_and_one_seed_are_said() -> None:
     assert same.lead == "Use a: 80.0 % on test items. b gives the same numbers."
     lone = answer(trials("a", [0.8]) + trials("b", [0.7]))
     assert lone.lead == "Use a: 80.0 % on test items. b was not tested against it (one seed only)."
-    assert lone.warnings == ("One seed: luck of the draw is not seen. Raise seeds.report.",)
+    assert lone.warnings == ("One seed: the variation between seeds is not known. Raise seeds.report.",)
     assert answer(trials("a", BEST)).lead.endswith("Nothing else was ranked beside it.")
 
 

@@ -107,7 +107,7 @@ def test_without_the_scores_of_items_the_report_says_that_seeds_alone_vary(tmp_p
     block = block_of(store)
     assert block.varies == ["seeds"]
     assert "over seeds alone" in intervals_over(block)
-    assert "A collapse that befalls up to 63 % of seeds can stay unseen in 3." in intervals_over(block)
+    assert "A collapse of up to 63 % of seeds can go unseen with 3 seeds." in intervals_over(block)
     write_report(store)
     assert "over seeds alone" in (store / "report.html").read_text()
 

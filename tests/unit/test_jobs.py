@@ -424,7 +424,7 @@ def test_ctrl_c_lets_go_of_a_followed_job(
     monkeypatch.chdir(tmp_path)
     client = Told([Interrupted()], ["RUNNING"])
     assert submitting(sweep, client) == 130
-    assert "let go of crowdsweep-first-" in " ".join(capsys.readouterr().err.split())
+    assert "detached from crowdsweep-first-" in " ".join(capsys.readouterr().err.split())
     assert client.stopped == []
 
 

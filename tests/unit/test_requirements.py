@@ -41,7 +41,7 @@ def test_spans_are_asked_for_where_there_are_some(tmp_path: Path) -> None:
 
 
 def test_what_only_describes_is_refused_with_its_line() -> None:
-    with pytest.raises(BadInput, match=r"tiny.yaml: metric.name: metric 'dev_entropy' .* says not how good it is"):
+    with pytest.raises(BadInput, match=r"tiny.yaml: metric.name: metric 'dev_entropy' .* does not say how good it is"):
         config_of("anesthesia", "dev_entropy")
 
 

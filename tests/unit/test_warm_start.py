@@ -165,7 +165,7 @@ def test_a_search_that_has_begun_hears_nothing_more(first: Path, tmp_path: Path)
     models = [*model(), {**narrow[0], "label": "elsewhere"}]
     plan, grown = make_plan(warm(other, models=models)), make_plan(warm(first, models=models))
     assert [len(one.told) for one in plan.searches] == [4, 0]
-    assert any("tells nothing to the search of elsewhere on anesthesia" in note for note in plan.notes)
+    assert any("has nothing to learn from for the search of elsewhere on anesthesia" in note for note in plan.notes)
     journal = MemoryJournal()
     drive(plan, journal, bowl_of_any, make_searcher=real(plan))
     assert [len(journal.state.told[one.key].points) for one in plan.searches] == [4, 0]

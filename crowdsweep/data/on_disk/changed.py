@@ -45,7 +45,7 @@ def changed_together(folder: Path) -> Generator[Path]:
                 draft.close()
     except OSError as error:
         raise DataError(
-            f"{folder}: expected a folder that can be written: {error_words(error)}; what stood there stands"
+            f"{folder}: expected a folder that can be written: {error_words(error)}; nothing there was changed"
         ) from error
 
 

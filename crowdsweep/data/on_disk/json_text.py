@@ -130,7 +130,7 @@ class _Scanner:
         if len(made) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(f"{self._path}: expected distinct keys in an object, got {twice!r} twice; tell them apart")
+            raise DataError(f"{self._path}: expected distinct keys in an object, got {twice!r} twice; rename one")
         return made
 
 

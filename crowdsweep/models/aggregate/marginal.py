@@ -70,5 +70,5 @@ MODEL = ModelInfo(
     cost=lambda shape, _: 2.0 * shape.n_annotations,
     deterministic=True,
     constant=True,
-    waived={"no_corner_flips_a_unanimous_item": "says the same of every item: the crowd's mean distribution"},
+    waived={"no_corner_flips_a_unanimous_item": "predicts the same for every item: the crowd's mean distribution"},
 )

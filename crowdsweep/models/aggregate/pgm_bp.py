@@ -88,8 +88,8 @@ class PgmBp:
         """
         if self.edge_marginals and any(part.annotations.weight is not None for part in data):
             raise BadInput(
-                "pgm-bp, edge_marginals: expected answers that count once each, got answers with weights, of which an "
-                "edge's marginal is no message's; leave edge_marginals at false, or the weights out"
+                "pgm-bp, edge_marginals: expected answers without weights, for which alone marginals of edges are "
+                "defined, got answers with weights; leave edge_marginals at false, or the weights out"
             )
         return [self._fit_graph(part, context) for part, context in zip(data, contexts, strict=True)]
 

@@ -34,5 +34,5 @@ MODEL = ModelInfo(
     cost=lambda shape, _: float(shape.n_items),
     deterministic=True,
     constant=True,
-    waived={"no_corner_flips_a_unanimous_item": "says the same of every item, whatever the answers"},
+    waived={"no_corner_flips_a_unanimous_item": "predicts the same for every item, whatever the answers"},
 )
