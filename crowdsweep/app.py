@@ -1,4 +1,4 @@
-"""What the command line and Python both do with a sweep: run it, finish it, say how it ended, register its labels,
+"""Actions on a sweep that command line and Python share: run it, finish it, say how it ended, register its labels,
 rebuild MLflow.
 
 What comes after the last trial imports what it needs then: the first trial does not wait for statistics and drawing.

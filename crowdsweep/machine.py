@@ -1,4 +1,4 @@
-"""What this machine has of cores and memory, and what a container or a job leaves of it to this process.
+"""The cores and memory of this machine that a container or a job leaves to this process.
 
 Linux tells; elsewhere memory is not known. A limit may stand at the process's own group or at any above it, in the
 files of version 2 or 1 of control groups.

@@ -1,1 +1,1 @@
-"""What a sweep found, as records: computed from its journal, once. Runs nothing, renders nothing."""
+"""The findings of a sweep, as records that are computed once from its journal. Runs nothing, renders nothing."""

@@ -1,5 +1,6 @@
-"""What the first screen says of a dataset: which model to use, what is as good, at which settings, and how far that is
-from what gold would give."""
+"""The answer for a dataset on the first screen: which model to use, at which settings, which are as good, and the
+distance from a model that learns from gold.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which model is better, by how much, and how sure that is.
+"""The comparison of models: which is better, by how much, and with what certainty.
 
 Everything is computed from the report phase of the tidy table: trials on fresh seeds that no search has seen, and
 where they were kept from the scores of the items that the metric which ranks is the mean of. What intervals and tests

@@ -1,4 +1,4 @@
-"""Which of the trials that a report counts ended where a fit should not end (`trial.flags`), or before it had ended."""
+"""The counted trials of a report that are flagged (`trial.flags`) or had not converged."""
 
 from collections import Counter
 from collections.abc import Iterable

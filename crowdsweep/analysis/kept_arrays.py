@@ -1,5 +1,6 @@
-"""What trials kept beside their numbers, read from beside the journal: arrays as the report draws them, of each model
-its first seed's; and the scores of single items."""
+"""Arrays of trials, read from beside the journal: those that the report draws, of each model's first seed; and the
+scores of single items.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

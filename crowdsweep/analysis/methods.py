@@ -1,4 +1,4 @@
-"""How a sweep was done, for the methods section of a paper: every number in it is read from the record."""
+"""A sweep's methods paragraph for a paper: every number in it is read from the record."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What to do next, as far as the sweep measured it: more labels, other annotators, a wider search, more seeds."""
+"""Advice on next steps, from what the sweep measured: more labels, other annotators, a wider search, more seeds."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""What the numbers of a report rest on, in sentences: tests, intervals, what was chosen by what."""
+"""Sentences on how a report's numbers were obtained: tests, intervals, what was chosen by what."""
 
 from collections.abc import Collection, Sequence
 from math import isinf

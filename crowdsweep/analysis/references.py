@@ -1,4 +1,4 @@
-"""What the models of a dataset are scored against."""
+"""The references that the models of a dataset are scored against."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Who wins along the axis of a study: one strip in place of an answer for every setting."""
+"""The best models along the axis of a study: one strip in place of an answer for every setting."""
 
 import json
 from collections.abc import Iterator, Sequence

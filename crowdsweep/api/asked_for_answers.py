@@ -1,4 +1,4 @@
-"""Whether scikit-learn asks what an estimator is for the sake of answers of several annotators.
+"""Whether scikit-learn asks for an estimator's tags because of answers of several annotators.
 
 Cross-validation and searches ask once, before they part `y`. For a classifier they would check that `y` holds one label
 an item, which refuses NaN and mixed objects, and would part it by class; answers are parted as they stand. scikit-learn

@@ -1,4 +1,4 @@
-"""What a command says while it loads what it needs: that takes longer than people wait in silence."""
+"""The first words of a command, printed while it loads its libraries: longer than people wait in silence."""
 
 from contextlib import suppress
 from threading import Timer

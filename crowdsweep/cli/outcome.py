@@ -1,4 +1,4 @@
-"""How `run` ends: its exit code, and the command lines that go on with the sweep."""
+"""The end of `run`: its exit code, and the command lines that continue the sweep."""
 
 import shlex
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the command line says: sentences, which break between words where a terminal is too narrow, and JSON."""
+"""Output of the command line: sentences, which break between words where a terminal is too narrow, and JSON."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""How much may be made of a file, known before it is made.
+"""Limits on what may be made of a file, checked before it is made.
 
 What a file holds takes room in it; but a count, a run length, a header or a packed stream says in a few bytes how much
 should be made of them. So what is asked for is compared with the size of what asks: up to a floor, which every machine

@@ -1,4 +1,4 @@
-"""What a dataset looks like: counts, redundancy, agreement."""
+"""The description of a dataset: counts, redundancy, agreement."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is odd about features, as far as it matters to a model: they are counted from 0, as they have no names.
+"""Oddities of features that matter to a model: they are counted from 0, as they have no names.
 
 Looked at are the annotated items (all where none is). Every check is by columns, and O(items * features), but for
 duplicates: O(features² * items) for at most `_COMPARED` features and `_SAMPLED` items.

@@ -1,4 +1,4 @@
-"""Which texts stand for a value that is missing: one rule for folders, tables, imports, arrays, gold and features.
+"""Texts that stand for a missing value: one rule for folders, tables, imports, arrays, gold and features.
 
 An empty value (also one of spaces, a null, a NaN) is missing wherever it stands. The words are those that programs
 write for one, spelled as they write them: Python's `None` is missing, and `none` is a class that a person may have

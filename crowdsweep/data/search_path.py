@@ -1,4 +1,4 @@
-"""Where datasets that go by a name lie; imports nothing, since a shell that completes names waits for it."""
+"""The search path of named datasets; imports nothing, since a shell that completes names waits for it."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which texts are one name written in several ways: other case, other spaces, `1.0` for `1`, `True` for `1`.
+"""Spellings of one name: other case, other spaces, `1.0` for `1`, `True` for `1`.
 
 Nothing here changes a dataset. Ids and labels stay the texts they are; what differs in spelling only is told to the
 person who can say whether it was meant.

@@ -1,4 +1,4 @@
-"""What runs batches: a number of slots, and events that come back."""
+"""The contract of executors, which run batches: a number of slots, and events that come back."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

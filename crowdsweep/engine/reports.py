@@ -1,4 +1,4 @@
-"""What a slot gives to a running batch: its reports become events, and a stop reaches it at its next report."""
+"""Reports of a running batch: they become events, and a stop reaches the batch at its next report."""
 
 import time
 from collections.abc import Callable, Collection, Sequence

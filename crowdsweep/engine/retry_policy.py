@@ -1,4 +1,5 @@
-"""What becomes of a batch whose process is gone: its trials run again, fewer at a time, until the guilty stand alone.
+"""The retry policy for a batch whose process died: its trials run again, fewer at a time, until the guilty one runs
+alone.
 
 The numbers of a trial do not depend on its batch, so that nothing but time is lost.
 """

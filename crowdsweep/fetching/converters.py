@@ -1,5 +1,4 @@
-"""What the files of public datasets hold: each converter reads the files of one release, by the names that
-`data.public` gives them."""
+"""Converters of public datasets: each reads the files of one release, by the names that `data.public` gives them."""
 
 import html
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is not whole yet: a locked folder beside its place, removed by the next writer where its own was killed.
+"""Drafts: a locked folder beside the final place, removed by the next writer if its own was killed.
 
 A draft is known by what lies in it, and held by a lock that dies with its process; no name alone is ever removed.
 """

@@ -1,4 +1,4 @@
-"""What stands in a file becomes a record, or is refused by name: somebody may have changed it.
+"""Content of a file as a typed record, or an error that names what is wrong: the file may have been changed.
 
 What a field may hold is the type that its record declares, of those here; pydantic compares, and makes no value into
 another. A record that is made in a program is not looked at.

@@ -1,4 +1,4 @@
-"""What was found of one thing that sweeps need, in plain words."""
+"""The finding on one thing that sweeps need, in plain words."""
 
 from dataclasses import dataclass
 from typing import Literal

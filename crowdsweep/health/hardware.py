@@ -1,4 +1,4 @@
-"""What computes here: cores, memory, and the GPUs that torch sees."""
+"""The hardware: cores, memory, and the GPUs that torch sees."""
 
 import json
 import subprocess

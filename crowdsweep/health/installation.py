@@ -1,4 +1,4 @@
-"""What is installed: the versions that numbers depend on, what crowdsweep needs, and what its extras bring."""
+"""The installation: the versions that numbers depend on, what crowdsweep needs, and what its extras bring."""
 
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, metadata, requires, version

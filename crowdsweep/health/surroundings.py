@@ -1,4 +1,4 @@
-"""What the environment names: a tracking server, a cluster, folders of datasets and of plug-ins."""
+"""The environment variables that matter: a tracking server, a cluster, folders of datasets and of plug-ins."""
 
 import os
 

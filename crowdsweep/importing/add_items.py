@@ -1,4 +1,4 @@
-"""What comes with new answers and says something of the items: gold, texts, images, and that there are such items."""
+"""What new answers bring for the items: gold, texts, images, and new items."""
 
 import os
 from collections.abc import Mapping, Sequence

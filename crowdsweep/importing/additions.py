@@ -1,4 +1,4 @@
-"""What is new of some answers, compared with those that a dataset has: which repeat one, which contradict one."""
+"""Comparison of new answers with those of a dataset: which are new, which repeat one, which contradict one."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

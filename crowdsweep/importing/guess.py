@@ -1,4 +1,4 @@
-"""What a file of labels is: which form of `data import`, which of its columns, and how sure that is."""
+"""The guess of a file of labels: its form of `data import`, the roles of its columns, and the doubts."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Which column of a table is what: by its name where that tells, else by what stands in it.
+"""The roles of a table's columns: by their names where these tell, else by their contents.
 
 A name is taken apart into words (`amt_worker_ids`: amt, worker, id), and a role has words that people use for it. What
 no name tells is told by the contents, and only where a single column is left for it; otherwise nobody is sure.

@@ -170,7 +170,8 @@ class Gathering:
             _check_characters(text, "a text", where)
             if self._text.setdefault(item, text) != text:
                 raise DataError(
-                    f"{where}: expected one text for item {item!r}, got another; two items have one id: give each its own"
+                    f"{where}: expected one text for item {item!r}, got another; two items have one id: give each "
+                    f"its own"
                 )
         return item
 

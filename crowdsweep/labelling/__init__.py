@@ -1,1 +1,1 @@
-"""What people take away: labels of items, a table of annotators, what to label next, a classifier."""
+"""The results that people take away: labels of items, a table of annotators, what to label next, a classifier."""

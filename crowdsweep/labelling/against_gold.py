@@ -1,4 +1,4 @@
-"""How annotators do against gold, and where that contradicts what the model says of them."""
+"""The accuracy of annotators against gold, and where it contradicts the model's estimate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

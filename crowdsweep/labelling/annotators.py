@@ -1,4 +1,4 @@
-"""What is known of each annotator: how many answers, how good, and whether they look at the items at all.
+"""The table of annotators: how many answers, their accuracy, and whether they look at the items at all.
 
 All is told by an annotator's answers and what the *others'* answers make of the same items (`others`). That is soft
 evidence, so accuracies are posteriors (`accuracies`) and matrices are found by EM (`crowd`).

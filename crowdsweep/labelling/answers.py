@@ -1,4 +1,4 @@
-"""How probable each single answer is to be right, given all that is known of its item."""
+"""The probability that each single answer is right, given all that is known of its item."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which model labels: the one that a sweep recommends on a dataset, or one that is named."""
+"""The choice of the model that labels: the one that a sweep recommends on a dataset, or one that is named."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which cluster items and annotators belong to, and how a cluster answers: of models of clusters, as tables.
+"""Tables of cluster models: the clusters of items and annotators, and how a cluster answers.
 
 Clusters are numbered from 1, the largest first (by the items or annotators whose best one it is). Another fit finds
 others, which cannot be averaged with these: the tables are of the first fit.

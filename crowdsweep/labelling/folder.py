@@ -1,4 +1,4 @@
-"""What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
+"""The folder that `crowdsweep label` writes: tables, a classifier, and the recipe that makes it again."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What is said of every item: by gold where there is some, else by the model, calibrated."""
+"""The labels of all items: gold where there is some, else the model's, calibrated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

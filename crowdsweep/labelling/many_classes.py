@@ -1,4 +1,4 @@
-"""What can be said where classes are very many: no table has a cell for each pair of them, or a column for each.
+"""Labels with very many classes: no table has a cell for each pair of classes, or a column for each class.
 
 A matrix of 10,000 × 10,000 numbers takes 0.8 GB, and every annotator has one. So of more than `MANY_CLASSES` classes
 an annotator is known by one accuracy (Dawid and Skene's model with one coin), errors going evenly to the other classes,

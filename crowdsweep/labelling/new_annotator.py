@@ -1,4 +1,4 @@
-"""What somebody would answer who was not there when the model was fitted, told by a few of their answers."""
+"""Predicted answers of an annotator that the model was not fitted to, from a few of their answers."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""How far to believe probabilities, told by answers that these do not know.
+"""Temperature scaling of probabilities, fitted to answers that they were not computed from.
 
 Probabilities q of an item's class are the better, the likelier they make answers that were not used for them. An
 answer is right with probability a, the same for all, and else any of the other classes:

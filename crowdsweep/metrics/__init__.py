@@ -1,1 +1,1 @@
-"""How good a result is: functions of arrays, and the table of their names. Know no models."""
+"""Metrics and statistics of results: functions of arrays, and the table of their names. Know no models."""

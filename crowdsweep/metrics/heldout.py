@@ -1,4 +1,4 @@
-"""How well a fitted model predicts labels that were held out of the fit. Needs no gold."""
+"""The log-likelihood of labels that were held out of a fit. Needs no gold."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How good predictions for items are, against a reference: accuracy, macro F1, log-loss, Brier score.
+"""Metrics of predictions for items against a reference: accuracy, macro F1, log-loss, Brier score.
 
 The reference of an item is one-hot where there is gold, else a distribution over the classes. Ties count as what they
 are worth on average: where several classes share the largest probability, in the prediction or in the reference, one

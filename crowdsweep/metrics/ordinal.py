@@ -1,4 +1,4 @@
-"""How far predictions are from a reference on an ordinal scale, whose classes are steps of one length.
+"""Metrics on an ordinal scale, whose classes are steps of one length.
 
 The predicted class is the most probable one, as for accuracy and as labels are written, not the median of the
 distribution, which would have the smaller expected error where a fit is sure of its probabilities. Ties count what they

@@ -1,4 +1,4 @@
-"""Which metric ranks the models of a dataset: what they are scored against decides."""
+"""The metric that ranks the models of a dataset, by the references that it has."""
 
 from collections.abc import Mapping, Sequence
 

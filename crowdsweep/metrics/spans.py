@@ -1,4 +1,4 @@
-"""How well spans (names, chunks) are found in sequences: the F1 of exact matches, as the CoNLL tasks score it.
+"""F1 of spans (names, chunks) in sequences, by exact matches, as the CoNLL tasks score it.
 
 Tags are names of classes: `O` outside, `B-x` the first token of a span of type x, `I-x` a further one. Where no span of
 that type goes on, `I-x` begins one too. That is the rule of the tasks' `conlleval`; it reads IOB1, IOB2 and whatever a

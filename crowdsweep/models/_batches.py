@@ -1,4 +1,4 @@
-"""What a loss is given of one step: rows of each replica's data, and its dropout masks.
+"""Minibatches: the rows of each replica's data in one step, and its dropout masks.
 
 Steps that the same replicas take are laid out together, a block of them, so that gathering rows and drawing masks
 costs its dispatch once per block and not once per step.

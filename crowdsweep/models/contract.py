@@ -1,4 +1,4 @@
-"""What every model is: hyper-parameters in a frozen dataclass, data in, a fitted result out.
+"""The contract of a model: hyper-parameters in a frozen dataclass, data in, a fitted result out.
 
 A model file holds one `@final` frozen dataclass whose fields are its hyper-parameters, and a constant
 `MODEL = ModelInfo(...)`. The class has one of two methods, the other is derived here:

@@ -1,4 +1,4 @@
-"""Which model labels, or says how annotators answer, where nobody has chosen one."""
+"""The model that labels, and describes annotators, where none is chosen."""
 
 from crowdsweep.data.dataset import Scale
 

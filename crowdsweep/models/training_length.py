@@ -1,4 +1,4 @@
-"""How long networks train where nobody says: numbers that training and the estimates of its cost share."""
+"""Default lengths of training, which training and the estimates of its cost share."""
 
 STEPS = 2000  # the fewest in all: Adam at a rate of 1e-3 moves a weight by two at most
 # Of networks with hidden units that nothing stops: learned on 60 to 300 items of wine, breast cancer or digits, three

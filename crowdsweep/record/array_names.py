@@ -1,4 +1,4 @@
-"""What the arrays are called that a trial keeps beside its numbers, for who writes them and who reads them."""
+"""Names of the arrays that a trial keeps beside its numbers, for their writers and readers."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Where a fit ends early: what its best score has to reach, step by step, to go on.
+"""The bar of early stopping: the best score that a fit must have reached, step by step, to continue.
 
 A bar is made before the fit begins (`search.median`) and travels with its batch, so that what it decides is the same
 whenever the driver looks and whichever slot the fit runs on.

@@ -1,4 +1,4 @@
-"""What happens in a sweep, as records: executors and the driver make them, the journal and its mirrors take them.
+"""The events of a sweep, as records: executors and the driver make them, the journal and its mirrors take them.
 
 The journal keeps most of them (`record.kinds`); a row of it is one event. `trial_finished` is written
 once for each key, before anybody else is told.

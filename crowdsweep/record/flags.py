@@ -1,4 +1,4 @@
-"""What may be wrong with a fit, as its record says it; `trial.flags` looks for it."""
+"""Flags of fits, as their record says them: what may be wrong with a fit; `trial.flags` looks for it."""
 
 from collections.abc import Iterable
 from enum import StrEnum

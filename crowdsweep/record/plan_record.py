@@ -1,4 +1,4 @@
-"""What a sweep asks for, as its journal keeps it.
+"""The plan of a sweep, as its journal keeps it.
 
 It says enough to tell, with neither datasets nor models at hand, which trials belong to the sweep and what each of them
 is called (`record.shown`).

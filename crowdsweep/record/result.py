@@ -1,4 +1,4 @@
-"""What comes out of one trial: numbers, cost, or the failure."""
+"""The result of one trial: numbers, cost, or the failure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

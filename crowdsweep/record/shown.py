@@ -1,4 +1,4 @@
-"""What of a journal is shown: the trials that its sweep asks for now, and what each of them is called.
+"""The trials of a journal that are shown: those that its sweep asks for now, and the name of each.
 
 A journal keeps every trial that its sweep ever asked for. What is shown of it is what the latest driver's plan asks
 for: of a fixed point the trials of its cell; of a search the trials of its points, and the re-scored ones of the points

@@ -1,4 +1,4 @@
-"""What one trial is, and the key that says that two trials are the same."""
+"""The specification of a trial, and its key, equal for equal trials."""
 
 import json
 from collections.abc import Mapping

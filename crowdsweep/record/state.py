@@ -1,4 +1,4 @@
-"""What a journal says: the mappings that its rows add up to, and the view of them that others get."""
+"""The state of a journal: the mappings that its rows add up to, and the view of them that others get."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

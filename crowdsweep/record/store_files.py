@@ -1,4 +1,4 @@
-"""What crowdsweep writes into a local store beside the record, and whether something else is in the way."""
+"""The files of a local store beside the record, and the check for others that are in the way."""
 
 import os
 import re

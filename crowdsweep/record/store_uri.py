@@ -1,4 +1,4 @@
-"""What a store is called: a folder of a disk, or a place in an object store (`s3://bucket/prefix`)."""
+"""The name of a store: a folder of a disk, or a place in an object store (`s3://bucket/prefix`)."""
 
 import re
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What a searcher is: it is asked for points and told what they are worth."""
+"""The contract of a searcher: it proposes points and receives their values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

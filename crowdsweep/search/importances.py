@@ -1,4 +1,4 @@
-"""Which hyper-parameters a search's values hang on: functional analysis of variance, as Optuna computes it."""
+"""The importance of hyper-parameters in a search: functional analysis of variance, as Optuna computes it."""
 
 import warnings
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which searcher a sweep's sampler means."""
+"""The searcher of a sweep's sampler."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

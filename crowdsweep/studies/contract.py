@@ -1,4 +1,4 @@
-"""What a study template is: a kind of sweep with one question, and the section of the report that answers it.
+"""The contract of a study template: a kind of sweep with one question, and the section of the report that answers it.
 
 A template is one file with a constant `TEMPLATE = StudyTemplate(...)`; a sweep file asks for it by
 `study: {template: NAME, ...knobs}`. Its report is data (sentences, curves, tables), which `views/` draw.

@@ -1,4 +1,4 @@
-"""What models cost along a study's axis, in seconds and memory: a table, and how fast both grow."""
+"""The cost of models along a study's axis, in seconds and memory: a table, and how fast both grow."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean

@@ -1,4 +1,4 @@
-"""What more labels than were tried would bring: a power law fitted to what was.
+"""The predicted gain of more labels than were tried, by a power law.
 
 The law is fitted to means over seeds and items, at the mean number of labels that items had; its uncertainty is that of
 other items and other seeds (`metrics.resampling`). Only numbers of labels from which on all fits are sound count: what

@@ -1,4 +1,4 @@
-"""What labels cost, and what they bring for it: the cost of a point, and the cheapest way to a target.
+"""The price of labels and of what they gain: the cost of a point, and the cheapest way to a target.
 
 A label costs its price, and a sweep's crowd a fixed sum beside, whatever the number of labels. What was bought are the
 annotations of the training items, those that a fit held out among them; where an annotation has several rows

@@ -1,4 +1,4 @@
-"""What a plan is made of: datasets, cells and searches."""
+"""The parts of a plan: datasets, cells and searches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""What a driver does about checkpoints: they go into the store, to the next slot of their trial, and away in the end.
+"""The driver's handling of checkpoints: they go into the store, to the next slot of their trial, and are removed in the
+end.
 
 A checkpoint saves time and decides no number, so that one which cannot be written or read costs a warning, no trial.
 """

@@ -1,4 +1,4 @@
-"""Which early stopping a search has, and what is said of it before the sweep runs."""
+"""The early stopping of a search, and what is said of it before the sweep runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

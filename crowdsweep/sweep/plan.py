@@ -1,4 +1,4 @@
-"""What a sweep will run: datasets loaded once, everything checked, cells and searches laid out. Runs no trial.
+"""The plan of a sweep: datasets loaded once, everything checked, cells and searches laid out. Runs no trial.
 
 Seeds: a reported point has the seeds 0, 1, …, `seeds.report` - 1; a searched point has `SEARCH_SEED`,
 `SEARCH_SEED` + 1, …; so the winner of a search is always scored on seeds that the search has not seen, and every

@@ -1,4 +1,4 @@
-"""What is left to do: a plan less what the journal holds."""
+"""Resuming a sweep: its plan less what the journal holds."""
 
 from collections import Counter
 from collections.abc import Callable

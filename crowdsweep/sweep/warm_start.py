@@ -1,4 +1,4 @@
-"""What searches are told before they begin: points that earlier sweeps tried for the same model on the same data.
+"""Warm starts of searches: points that earlier sweeps tried for the same model on the same data.
 
 A point is told where a trial of it would be the trial that was run then, but for the seed: the same model and version,
 the same hyper-parameters, data and held-out share; and where it lies in the space of today and was searched by the same

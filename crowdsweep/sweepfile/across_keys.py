@@ -1,4 +1,4 @@
-"""What keys of a sweep file have to do with each other, checked once all of them are read."""
+"""Checks across the keys of a sweep file, once all of them are read."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a checked sweep file holds: frozen records with every default filled in. `read.py` makes them."""
+"""The content of a checked sweep file: frozen records with every default filled in. `read.py` makes them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""When the shapes and types of arrays are checked at run time.
+"""Switches the run-time checks of the shapes and types of arrays.
 
 pytest's option `--jaxtyping-packages=crowdsweep,late_beartype.checked_when_called` has every function of the package
 compare its arguments with their annotations, which multiplies what small fits cost; so a suite turns the comparison on

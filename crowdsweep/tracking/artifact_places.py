@@ -1,4 +1,4 @@
-"""Where artifacts may lie that a database names: below the folder beside it, and nowhere else.
+"""The places where a database's artifacts may lie: below the folder beside it, and nowhere else.
 
 What stands in a database is text that somebody wrote. It becomes a path here alone.
 """

@@ -1,4 +1,4 @@
-"""What `ui` and the server that it starts call things between them."""
+"""Names that `ui` and the server that it starts share."""
 
 APP = "crowdsweep"
 """The server's application, as the entry point in pyproject.toml names it."""

@@ -1,4 +1,4 @@
-"""What MLflow, its databases and its servers raise, in our words: one line, no SQL, no page, no secret."""
+"""Errors of MLflow, its databases and its servers in our words: one line, no SQL, no page, no secret."""
 
 import re
 import sqlite3

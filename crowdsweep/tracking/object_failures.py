@@ -1,4 +1,4 @@
-"""What the client of an S3 store raises, in our words. It is known by its names: it may not be installed."""
+"""Errors of an S3 store's client in our words, recognised by name: the client may not be installed."""
 
 import re
 from collections.abc import Iterator

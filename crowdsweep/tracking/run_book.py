@@ -1,4 +1,4 @@
-"""Which runs of MLflow stand for which cells and trials, and what they still lack; knows no mlflow itself."""
+"""The MLflow runs of cells and trials, and what they still lack; imports no mlflow."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""What MLflow is told about trials and cells, as plain values within its limits.
+"""Records of trials and cells for MLflow, as plain values within its limits.
 
 Limits are those of MLflow's REST interface; what is longer is cut and ends in `…`, never refused.
 """

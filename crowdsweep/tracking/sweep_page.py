@@ -1,4 +1,4 @@
-"""What MLflow shows of a sweep as a whole: one run on top, and what its cells are called once they are ranked."""
+"""MLflow's page of a whole sweep: one run on top, and the names of its cells once they are ranked."""
 
 import json
 from collections.abc import Mapping, Sequence

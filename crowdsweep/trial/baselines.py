@@ -1,4 +1,4 @@
-"""What knows nothing of a single item, or nothing but its own answers: the scale on which divergences are read.
+"""Baselines that use nothing of an item, or only its own answers: reference points for divergences.
 
 Where dev or test items are scored against the label distribution of their own annotations, every trial of the report
 keeps the scores of three predictions that take no fit, made from its own training data:

@@ -1,4 +1,4 @@
-"""What a model hands over, held against what it should be before anything is computed from it.
+"""Checks of a model's result before anything is computed from it.
 
 A plug-in may return anything. What is not of the kind that its contract names is a `FitFailed`, which fails one trial.
 """

@@ -1,4 +1,4 @@
-"""What the single items are to a trial's scores, kept for the report.
+"""The scores of single items in a trial, kept for the report.
 
 Seeds say nothing of the choice of items: another test set would give another score, even of a model that is the same at
 every seed. What is kept are the items of the split that ranks (`metrics.ranking`), with every metric of items that can

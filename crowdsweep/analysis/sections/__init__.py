@@ -1,1 +1,1 @@
-"""What stands in the report for some sweeps only."""
+"""Sections that only the reports of some sweeps have."""

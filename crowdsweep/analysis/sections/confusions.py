@@ -1,4 +1,4 @@
-"""How the crowd answers, as the best ranked model that estimates it sees it."""
+"""The crowd's confusion matrix, as the best ranked model that has one estimates it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the early stopping of searches ended, where, and what that saved."""
+"""Fits and points that the early stopping of searches ended, and the steps that this saved."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What runs at this moment: no record holds it, so a driver tells it to whoever shows it."""
+"""Batches that run at this moment: no record holds them, so the driver reports them to whoever shows them."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What a person wants to know of a sweep while it runs, kept up to date event by event."""
+"""The progress of a sweep while it runs, updated with each event."""
 
 import time
 from collections import Counter, deque

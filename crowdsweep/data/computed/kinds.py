@@ -1,4 +1,4 @@
-"""What features can be computed of: as a sweep file says it, `{text: tfidf}`, and as one text, `text:tfidf`.
+"""Kinds of computed features: as a sweep file writes them, `{text: tfidf}`, and as one text, `text:tfidf`.
 
 The text is what stands in results and keys of trials, the mapping what people write.
 """

@@ -1,4 +1,4 @@
-"""What a dataset folder knows of its annotators: their names, and features of theirs.
+"""A dataset folder's files on its annotators: their names and features.
 
 Features stand in `annotators.csv`, a column each, or in `annotator-features-KIND.npz`. A column of numbers is one
 feature; empty fields get the mean of the others, and a column of zeros and ones says where. A column of words is coded,

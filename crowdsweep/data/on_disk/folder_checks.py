@@ -1,4 +1,4 @@
-"""What the files of a dataset folder say of each other: spellings that cannot be meant, columns that nobody reads."""
+"""Checks across the files of a dataset folder: spellings that cannot be meant, columns that are not read."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What annotators were shown of each item, kept beside a dataset as another tool had it: `shown.jsonl`.
+"""The items as another tool showed them to annotators, kept beside a dataset: `shown.jsonl`.
 
     {"item": "100", "id": 100, "data": {"review": "It broke", "image": "/data/upload/1/0.png"}}
 

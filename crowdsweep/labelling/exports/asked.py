@@ -1,4 +1,4 @@
-"""What a person wants written for other tools, checked before a fit and written after it."""
+"""Exports for other tools, checked before a fit and written after it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

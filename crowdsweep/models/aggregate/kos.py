@@ -92,7 +92,7 @@ class Kos:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
-    """Who answered what: one message each way for each (item, annotator) that has an answer, repeats being one.
+    """The pairs (item, annotator) with an answer; each carries one message in each direction, repeats being one pair.
 
     Attributes:
         corners: sum of what the pair's answers say, each e_label - 1 / K times its weight.

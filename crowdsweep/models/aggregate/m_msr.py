@@ -9,7 +9,7 @@ Ma and Olshevsky (2020), "Adversarial crowdsourcing through robust rank-one matr
 
     C_ij       K / (K - 1) × agreement - 1 / (K - 1)                       agreement
     u, v       |C| is about u v'                                           left, right
-    F          floor(least number of fellows / 2) - 1, at least 0          trimmed
+    F          floor(least number of co-annotators / 2) - 1, at least 0          trimmed
     s_i        skill, u scaled as v, with a sign                           skill
     p_i        s (K - 1) / K + 1 / K, probability of a right answer        annotator_accuracy
 
@@ -63,12 +63,12 @@ class MMsr:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Completes the matrices of all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
-        fellows = Fellows.of(crowds)
+        pairs = AnnotatorPairs.of(crowds)
 
         def step(factors: Factors) -> tuple[Factors, PerReplica]:
-            right = fellows.trimmed_means(factors[:, 0], factors[:, 1])
-            left = fellows.trimmed_means(right, factors[:, 0])
-            return np.stack([left, right], axis=1), fellows.fit_of(left, right)
+            right = pairs.trimmed_means(factors[:, 0], factors[:, 1])
+            left = pairs.trimmed_means(right, factors[:, 0])
+            return np.stack([left, right], axis=1), pairs.fit_of(left, right)
 
         def kept(active: Active, updated: Factors, before: Factors) -> Factors:
             return np.where(active[crowds.annotator_replica][:, None], updated, before)
@@ -80,33 +80,35 @@ class MMsr:
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
-            change=fellows.largest_change,
+            change=pairs.largest_change,
         )
-        accuracy, together = self._accuracies(crowds, fellows, stepped.state)
+        accuracy, together = self._accuracies(crowds, pairs, stepped.state)
         weights = floored_log(accuracy) - floored_log(error(accuracy, crowds.n_classes))
         posterior, _ = normalised(weighted_votes(crowds, weights))
         fitted = FittedEM(crowds=crowds, posterior=posterior, stepped=stepped)
         annotators = coins_of(crowds, accuracy, together)
         return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
 
-    def _accuracies(self, crowds: StackedCrowds, fellows: "Fellows", factors: Factors) -> tuple[Accuracies, PerReplica]:
+    def _accuracies(
+        self, crowds: StackedCrowds, pairs: "AnnotatorPairs", factors: Factors
+    ) -> tuple[Accuracies, PerReplica]:
         """Returns each annotator's probability of a right answer, and that of all answers together."""
         n_classes, sums = crowds.n_classes, crowds.replica_sums_of_annotators
         square = np.stack([sums(one**2) for one in factors.T], axis=1)
         scale = np.sqrt(np.sqrt(ratio(square[:, 0], square[:, 1], at_zero=1.0)))
         size = ratio(factors[:, 0], scale[crowds.annotator_replica], at_zero=0.0)
-        skill = fellows.signs(size) * size
-        least = fellows.noise - 1.0 / max(n_classes - 1, 1)
-        skill = np.maximum(np.minimum(skill, 1.0 - fellows.noise), least)
+        skill = pairs.signs(size) * size
+        least = pairs.noise - 1.0 / max(n_classes - 1, 1)
+        skill = np.maximum(np.minimum(skill, 1.0 - pairs.noise), least)
         accuracy = (skill * (n_classes - 1) + 1.0) / n_classes
-        given = crowds.answers_per_annotator * fellows.met
+        given = crowds.answers_per_annotator * pairs.met
         # Where no two annotators share an item, every annotator keeps the initial skill.
         together = ratio(sums(given * accuracy), sums(given), at_zero=(0.5 * (n_classes - 1) + 1.0) / n_classes)
-        return np.where(fellows.met, accuracy, together[crowds.annotator_replica]), together
+        return np.where(pairs.met, accuracy, together[crowds.annotator_replica]), together
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fellows:
+class AnnotatorPairs:
     """The pairs of annotators who share an item, both ways, ordered by the first of them.
 
     Attributes:
@@ -129,7 +131,7 @@ class Fellows:
     crowds: StackedCrowds
 
     @classmethod
-    def of(cls, crowds: StackedCrowds) -> "Fellows":
+    def of(cls, crowds: StackedCrowds) -> "AnnotatorPairs":
         """Counts how often each pair agrees.
 
         Raises:
@@ -181,14 +183,14 @@ class Fellows:
 
     @property
     def met(self) -> np.ndarray:
-        """Whether each annotator shares an item with anybody."""
+        """Whether each annotator shares an item with another one."""
         return np.diff(self.pointers) > 0
 
     def trimmed_means(self, others: PerAnnotator, own: PerAnnotator) -> PerAnnotator:
-        """Returns each annotator's mean of |agreement| / the fellow's factor, the outer ones left out.
+        """Returns each annotator's trimmed mean, over the pairs, of |agreement| / the other annotator's factor.
 
         Args:
-            others: the factor that the fellows have.
+            others: the factor of the other annotators.
             own: what each annotator had: only ratios above are left out as too large, only ones below as too small.
         """
         values = np.abs(self.agreement) / others[self.second]

@@ -7,7 +7,7 @@ descent, without any posterior, and items are then labelled by Bayes' rule.
 Ratner et al. (2019), "Training complex models with multi-task weak supervision", AAAI, as LabelModel does it.
 
     L          one-hot answers [items, columns]; a column is a label of an annotator        answers
-    O          L'L / items: how often two columns meet                                      never made
+    O          L'L / items: how often two columns occur together                            never made
     mu         p(annotator answers, with the label | class) [columns, classes]              rates
     P          class balance, uniform                                                       1 / classes
     loss       |O - mu P mu'|² between columns of different annotators, + |mu P 1 - diag O|²
@@ -81,15 +81,15 @@ class Metal:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Descends on all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
-        meetings = Meetings.of(crowds)
-        begun = self._begun(crowds, meetings)
+        occurrences = CoOccurrences.of(crowds)
+        begun = self._begun(crowds, occurrences)
         kept = keeping(
             crowds, rates="columns", velocity="columns", slope="columns", loss="replicas", step_size="replicas"
         )
 
         def step(descent: Descent) -> tuple[Descent, PerReplica]:
-            velocity = _MOMENTUM * descent.velocity - meetings.spread(descent.step_size) * descent.slope
-            loss, slope = meetings.loss(descent.rates + velocity)
+            velocity = _MOMENTUM * descent.velocity - occurrences.spread(descent.step_size) * descent.slope
+            loss, slope = occurrences.loss(descent.rates + velocity)
             fails = ~(loss <= begun.loss)
             moved = Descent(
                 rates=descent.rates + velocity, velocity=velocity, slope=slope, loss=loss, step_size=descent.step_size
@@ -111,7 +111,7 @@ class Metal:
             reports=[context.report for context in contexts],
             change=change,
         )
-        rates = meetings.floored(stepped.state.rates)
+        rates = occurrences.floored(stepped.state.rates)
         log_rates = floored_log(rates)
         posterior, _ = normalised(cast(np.ndarray, crowds.answers @ log_rates))
         fitted = FittedEM(crowds=crowds, posterior=posterior, stepped=stepped)
@@ -122,12 +122,12 @@ class Metal:
             [{"rates": stepped.state.rates[crowds.columns_of(replica)]} for replica in replicas],
         )
 
-    def _begun(self, crowds: StackedCrowds, meetings: "Meetings") -> "Descent":
+    def _begun(self, crowds: StackedCrowds, occurrences: "CoOccurrences") -> "Descent":
         """Every annotator's label is right in so many of the cases that it is given, and never given otherwise."""
-        rates = np.zeros((len(meetings.given), crowds.n_classes))
-        own = np.minimum(self.precision * meetings.given * crowds.n_classes, 1.0)
+        rates = np.zeros((len(occurrences.given), crowds.n_classes))
+        own = np.minimum(self.precision * occurrences.given * crowds.n_classes, 1.0)
         rates[np.arange(len(own)), crowds.column_label] = own
-        loss, slope = meetings.loss(rates)
+        loss, slope = occurrences.loss(rates)
         step_size = np.full(crowds.n_replicas, self.step_size)
         return Descent(rates=rates, velocity=np.zeros_like(rates), slope=slope, loss=loss, step_size=step_size)
 
@@ -143,7 +143,7 @@ class Metal:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Descent:
-    """Where the descent is: rates and their velocity, the loss and its slope there, each replica's step size."""
+    """The state of the descent: rates and their velocity, the loss and its slope there, each replica's step size."""
 
     rates: ColumnProbs
     velocity: ColumnProbs
@@ -153,8 +153,8 @@ class Descent:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Meetings:
-    """How often columns meet: on the same item (`crowds.answers`), and there by the same annotator (`pairs`).
+class CoOccurrences:
+    """How often columns occur together: on the same item (`crowds.answers`), and there by the same annotator (`pairs`).
 
     Attributes:
         crowds: the annotations.
@@ -169,7 +169,7 @@ class Meetings:
     n_items: PerColumn
 
     @classmethod
-    def of(cls, crowds: StackedCrowds) -> "Meetings":
+    def of(cls, crowds: StackedCrowds) -> "CoOccurrences":
         """Counts."""
         n_items = np.maximum(crowds.replica_sums(crowds.answered), 1.0)[crowds.column_replica]
         pairs, _ = answers_by_pair(crowds)

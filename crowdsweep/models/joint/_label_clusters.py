@@ -1,4 +1,4 @@
-"""Where the Crowd Mixture Model begins: every item's possible labels, clustered by how they contradict its votes."""
+"""The start of the Crowd Mixture Model: every item's possible labels, clustered by how they contradict its votes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

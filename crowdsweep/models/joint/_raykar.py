@@ -1,4 +1,4 @@
-"""What raykar and raykar-prior share: EM of Dawid-Skene's matrices and a softmax regression, both M-steps exact."""
+"""Shared by raykar and raykar-prior: EM of Dawid-Skene's matrices and a softmax regression, both M-steps exact."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a network is: parameters, and a function of them that is written for many replicas at once."""
+"""The contract of a network: parameters, and a function of them that is written for many replicas at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

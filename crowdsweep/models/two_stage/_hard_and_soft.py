@@ -1,4 +1,4 @@
-"""What stl and mtl share: each item's one class (gold, or silver: the majority vote), and its soft label."""
+"""Shared by stl and mtl: each item's one class (gold, or silver: the majority vote), and its soft label."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

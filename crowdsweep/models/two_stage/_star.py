@@ -1,4 +1,4 @@
-"""What the baselines of LIA's paper share: an aggregator, and LIA's network of items trained on its likeliest classes.
+"""Shared by the baselines of LIA's paper: an aggregator, and LIA's network of items trained on its likeliest classes.
 
 `maj-star` and `mmce-star` read features. The `-e` variants read a learned vector for each item, so that the network can
 only memorise its targets and cannot label other items.

@@ -1,4 +1,4 @@
-"""How figures are drawn and written: colours, sizes, labels. Nothing here touches pyplot or its list of figures.
+"""Drawing and writing of figures: colours, sizes, labels. Nothing here touches pyplot or its list of figures.
 
 A figure is drawn once and written as SVG for the page, where ink and accent take the page's colours (light or dark), or
 as PNG on white for a tracking server. Colours are Okabe and Ito's, which colour-blind readers can distinguish; markers

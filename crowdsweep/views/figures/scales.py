@@ -1,5 +1,6 @@
-"""Where values of hyper-parameters stand on an axis, and what is written beside it: on a log scale where they were
-searched on one, one beside the other where they were listed, else by size."""
+"""The positions and tick labels of hyper-parameters on an axis: on a log scale where they were searched on one, one
+beside the other where they were listed, else by size.
+"""
 
 import math
 from collections.abc import Sequence

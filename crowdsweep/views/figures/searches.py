@@ -1,5 +1,6 @@
-"""What a search saw: its history, which hyper-parameters mattered, where in each of them the good points lie, and which
-fits were stopped early."""
+"""Figures of a search: its history, which hyper-parameters mattered, where in each of them the good points lie, and
+which fits were stopped early.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

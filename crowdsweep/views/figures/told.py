@@ -1,4 +1,4 @@
-"""What a figure tells of its points to whoever points at them on a page: where they stand in the picture, and words."""
+"""Tooltips of a figure's points on a page: their positions in the picture, and words."""
 
 import html
 import io

@@ -1,5 +1,6 @@
-"""What the page of a sweep that runs shows of it: its slots, what they work on, learning curves so far, and what its
-searches have found before the report's trials have run."""
+"""The page's section on a running sweep: its slots, what they work on, learning curves so far, and what its searches
+have found before the report's trials have run.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

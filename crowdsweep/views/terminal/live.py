@@ -1,4 +1,4 @@
-"""What a sweep shows on the terminal: a live view, or plain lines where nobody looks at a terminal."""
+"""The terminal's view of a running sweep: a live view, or plain lines where nobody looks at a terminal."""
 
 import logging
 import threading

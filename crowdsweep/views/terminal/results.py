@@ -1,4 +1,6 @@
-"""What `run` shows when it has ended: a table for each dataset, best model first, and what should be known of it."""
+"""The terminal's results at the end of `run`: a table for each dataset, best model first, and what should be known of
+it.
+"""
 
 import json
 import shlex
