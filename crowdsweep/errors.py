@@ -161,7 +161,7 @@ class CrowdsweepError(Exception):
 
 
 class BadInput(CrowdsweepError, ValueError):
-    """What a person gave cannot be used."""
+    """Input from a person cannot be used."""
 
 
 class DataError(BadInput):

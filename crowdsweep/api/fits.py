@@ -197,7 +197,7 @@ class Fit:
 
         Raises:
             BadInput: it holds something else, or a form is not known or cannot hold these labels.
-            NotWritten: it cannot be written.
+            NotWritten: the folder cannot be written.
         """
         # It knows of sweeps, reports and networks, which a fit need not wait for.
         from crowdsweep.labelling.chosen import Chosen  # noqa: PLC0415
@@ -290,7 +290,7 @@ def check_seeds(seeds: Any) -> None:
     """Checks how many fits are asked for.
 
     Raises:
-        BadInput: it is no whole number, or none at all.
+        BadInput: the number is not whole, or below 1.
     """
     if isinstance(seeds, bool) or not isinstance(seeds, int | np.integer) or seeds < 1:
         raise BadInput(f"seeds: expected a whole number of at least 1, got {seeds!r}")
@@ -330,7 +330,7 @@ def items_with(features: Any) -> Items:
         features: numbers [items, features].
 
     Raises:
-        BadInput: they are none.
+        BadInput: these are not features.
     """
     try:
         matrix = np.asarray(features, dtype=np.float64)

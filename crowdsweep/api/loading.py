@@ -176,7 +176,7 @@ def as_table(given: Any, what: str) -> pa.Table:
         what: what messages call it.
 
     Raises:
-        DataError: it is none.
+        DataError: the object is no table.
     """
     if isinstance(given, Mapping):
         columns = {
@@ -348,7 +348,7 @@ def numbers_of(table: pa.Table, what: str) -> np.ndarray:
     """Returns the columns of a table as a matrix of float64.
 
     Raises:
-        DataError: there is none, or one is not of numbers.
+        DataError: the table has no column, or one that does not hold numbers.
     """
     columns: list[np.ndarray] = []
     for name in table.column_names:

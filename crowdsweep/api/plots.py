@@ -80,7 +80,7 @@ class Plots:
             kind: what its name begins with, where that is not how it is called; any where it is empty.
 
         Raises:
-            BadInput: there is none, or there are several.
+            BadInput: no figure, or several, have such a title.
         """
         wanted = called if kind is None else kind
         with one_thread():

@@ -274,7 +274,7 @@ def run(
         live: keeps the report's page up to date meanwhile, and tells its address.
 
     Raises:
-        BadInput: it cannot be run as it stands; nothing was run or written.
+        BadInput: the sweep cannot be run; nothing was run or written.
         JournalLocked: another driver is at work on this record.
         InfeasibleRequest: the cluster has no room for a single slot.
         NotWritten: the report could not be written; the record is kept.

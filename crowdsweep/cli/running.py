@@ -34,7 +34,7 @@ def asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
     """Returns the sweep, and says what a person should know of it.
 
     Raises:
-        BadInput: it cannot be used.
+        BadInput: the sweep cannot be used.
     """
     from crowdsweep.sweep.starter import begin
 

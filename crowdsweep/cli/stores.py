@@ -20,7 +20,7 @@ def named_store(given: Store | None) -> Store:
     """Returns the store that a person means, and says which one where none was given.
 
     Raises:
-        BadInput: there is none.
+        BadInput: there is no such store.
     """
     store = asked_store(given)
     if given is None:

@@ -100,7 +100,7 @@ def check_unpacked(n_bytes: int, packed: int, where: str, remedy: str) -> None:
         remedy: what to do where it is meant.
 
     Raises:
-        DataError: it is larger than `most_unpacked` of what is packed.
+        DataError: the content is larger than `most_unpacked` of what is packed.
     """
     if n_bytes > most_unpacked(packed):
         raise DataError(

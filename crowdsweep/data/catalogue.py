@@ -223,7 +223,7 @@ def number_param(
     """Returns a numeric dataset parameter, checked.
 
     Raises:
-        DataError: it is not a number, or outside its range.
+        DataError: the value is not a number, or outside its range.
     """
     value = params[name]
     bounds = [
@@ -248,7 +248,7 @@ def whole_param(params: Mapping[str, Scalar], name: str, *, at_least: int) -> in
     """Returns a dataset parameter that is a whole number, checked.
 
     Raises:
-        DataError: it is not one, or too small.
+        DataError: the value is not a whole number, or too small.
     """
     value = number_param(params, name, at_least=at_least)
     if not value.is_integer():

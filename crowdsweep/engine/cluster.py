@@ -109,7 +109,7 @@ class Cluster:
         Where its parts on this machine die, Ray ends the whole process after a while, in words of its own.
 
         Raises:
-            SlotLost: it is not; nothing more can be asked of it.
+            SlotLost: the cluster is gone.
         """
         if self._silence.is_due() and (reason := self._silence.look()):
             raise SlotLost(f"the Ray cluster is lost: {reason}")

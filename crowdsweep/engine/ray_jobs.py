@@ -168,7 +168,7 @@ class Jobs:
 
 
 class _Heard:
-    """What was heard of a log: where it is told from the start again, that much is left out."""
+    """The part of a log that was received; it is skipped where the server sends the log from its start again."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell

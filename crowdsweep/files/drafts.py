@@ -61,7 +61,7 @@ class Draft:
         descriptor: of it, which this writer has alone (`alone_in`); drafts of writers that were killed are removed.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the draft cannot be made.
     """
 
     def __init__(self, folder: Path, descriptor: int) -> None:
@@ -131,7 +131,7 @@ def draft_in(folder: Path, *parts: str, make: bool = False) -> Generator[tuple[D
         make: those that are missing.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the draft cannot be made.
     """
     with opened_folder(folder, *parts, make=make) as descriptor:
         with alone_in(descriptor):

@@ -93,7 +93,7 @@ def content_of(folder: int, name: str, most: int) -> bytes | None:
     """Returns the content of a file in an opened folder; None where there is no file of that name, or a larger one.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     content = beginning_of(folder, name, most + 1)
     return content if content is not None and len(content) <= most else None
@@ -103,7 +103,7 @@ def beginning_of(folder: int, name: str, most: int) -> bytes | None:
     """Returns at most so many bytes of a file in an opened folder; None where there is no file of that name.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     descriptor = _opened_file(folder, name)
     if descriptor is None:
@@ -141,7 +141,7 @@ def digest_in(folder: int, name: str, *, durable: bool = False) -> str:
         durable: have what was read survive the death of the machine.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     try:
         with above(folder, name) as (inner, own):

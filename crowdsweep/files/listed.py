@@ -50,7 +50,7 @@ def read_list(folder: int, kind: str, may_write: Callable[[str], bool], where: s
 
     Raises:
         NotOurs: something else stands in its place, it is damaged, or it is of another kind of folder.
-        OSError: it cannot be read.
+        OSError: the list cannot be read.
     """
     if mode_of(folder, LIST_FILE) is None:
         return None
@@ -68,7 +68,7 @@ def parsed_list(content: bytes | None, kind: str, may_write: Callable[[str], boo
     """Returns what a list says.
 
     Raises:
-        ValueError, TypeError, LookupError, AttributeError, RecursionError: it is none, or another kind's.
+        ValueError, TypeError, LookupError, AttributeError, RecursionError: this is no list, or one of another kind.
     """
     if content is None:
         raise ValueError("no file, or too large a one")

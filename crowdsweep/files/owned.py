@@ -64,7 +64,7 @@ def check_owned(root: Path, parts: tuple[str, ...], kind: Kind) -> None:
     Raises:
         NotOurs: something else is in the way.
         LinkInTheWay: a folder on the way, or in it, is a link.
-        OSError: it cannot be read.
+        OSError: the folder cannot be read.
     """
     where = str(root.joinpath(*parts))
     try:
@@ -92,7 +92,7 @@ def replaced(root: Path, parts: tuple[str, ...], kind: Kind, *, make: bool = Tru
         NotOurs: something else is in the way.
         FolderBusy: another process is writing there.
         LinkInTheWay: a folder on the way is a link.
-        OSError: it cannot be written.
+        OSError: the folder cannot be written.
     """
     place = root.joinpath(*parts)
     is_new = not os.path.lexists(place)

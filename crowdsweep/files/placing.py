@@ -40,7 +40,7 @@ class Placing:
         """Moves a file to its place.
 
         Raises:
-            OSError: it cannot be.
+            OSError: the file cannot be moved.
         """
         self._remember(name)
         with above(self._draft.content, name) as (source, own), above(self._folder, name, make=True) as (into, _):
@@ -50,7 +50,7 @@ class Placing:
         """Removes a file where it is one of ours.
 
         Raises:
-            OSError: it cannot be.
+            OSError: the file cannot be removed.
         """
         if digest_in(self._folder, name) in digests and self._remember(name):
             remove_ours(self._folder, name, digests)
@@ -86,7 +86,7 @@ def remove_ours(folder: int, name: str, digests: frozenset[str]) -> None:
         digests: that its content may have; one with another stays.
 
     Raises:
-        OSError: it cannot be removed.
+        OSError: the file cannot be removed.
     """
     found = digest_in(folder, name)
     if found and found not in digests:

@@ -73,7 +73,7 @@ def folder_named(name: str) -> Path:
     """Returns the folder of a dataset that answers can be added to: by its path, or its name on the search path.
 
     Raises:
-        DataError, UnknownName: there is none.
+        DataError, UnknownName: there is no such folder.
     """
     if discovery.get("dataset", name) is not None:
         raise DataError(

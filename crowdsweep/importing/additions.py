@@ -20,7 +20,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class New:
-    """What is new.
+    """The answers, items and annotators that are new.
 
     Attributes:
         rows: answers to add.

@@ -132,7 +132,7 @@ def settled(path: Path, guess: Guess) -> Guess:
     """Returns a guess that is sure.
 
     Raises:
-        BadInput: it is not; the message has the doubts, the columns and the options that settle it.
+        BadInput: the guess is not sure; the message has the doubts, the columns and the options that settle it.
     """
     if guess.doubts:
         said = " ".join(f"--{role} {shown(column)}" for role, column in _columns(guess.asked).items())

@@ -19,7 +19,7 @@ def check_no_measures(path: Path, times: Mapping[str, int]) -> None:
         times: how often each label is given.
 
     Raises:
-        DataError: they are.
+        DataError: the labels are such numbers.
     """
     found = [label for label in times if _is_fraction(label)]
     given = sum(times[label] for label in found)

@@ -23,7 +23,7 @@ def rewrite(path: Path, target: Path, rows: Iterable[Mapping[str, str]], more: S
         more: columns that it may not have yet.
 
     Raises:
-        DataError: it is Parquet.
+        DataError: the file is Parquet.
     """
     if path.suffix == ".parquet":
         raise DataError(

@@ -91,7 +91,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Which column is what.
+    """The role of each column.
 
     Attributes:
         columns: by role: item, annotator, label, and gold, weight and text where there are such.

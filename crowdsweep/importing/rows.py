@@ -100,7 +100,7 @@ def text_of(value: object, expected: str, where: str, missing: Missing) -> str:
     """Returns an id or a label as text: texts as they are, 3.0 as 3 (numbers have no spelling), true as True.
 
     Raises:
-        DataError: there is none, or something else, or it is too long to be a name.
+        DataError: the value is missing, is neither text nor number, or is too long for a name.
     """
     if isinstance(value, float) and math.isfinite(value):
         value = int(value) if value.is_integer() else value

@@ -4,9 +4,9 @@ The temperature and the pseudo-count (`temperature`) are chosen by gold where en
 and else by answers that a further fit did not see: a tenth of them, and where a model has a classifier, all answers of
 a tenth of the items, as a classifier is as sure of unseen items as it is of no others.
 
-What everybody gets wrong alike, no answer of theirs shows. Of what models of crowds give above .99 on public datasets,
-nine of ten are right. So a share of every probability is taken for luck and spread evenly over the classes: `LUCK`, and
-where there is gold, what gold says. Without gold nothing is said to be surer than that.
+Errors that all annotators share show in no answer of theirs. Of labels to which models of crowds give more than 0.99 on
+public datasets, nine of ten are right. So a share of every probability is taken for luck and spread evenly over the
+classes: `LUCK`, and where there is gold, what gold says. Without gold nothing is said to be surer than that.
 """
 
 from dataclasses import dataclass, replace

@@ -108,7 +108,7 @@ def _check_together(told: ClassifierDescription) -> None:
     """Checks what hangs on several fields.
 
     Raises:
-        WrongValue: they do not go together.
+        WrongValue: the fields contradict each other.
     """
     widths = told.network.widths
     if len(told.fits) * sum(inner * outer for inner, outer in pairwise(widths)) > MOST_NUMBERS:

@@ -105,7 +105,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, ex
 
     Raises:
         BadInput: a form of another tool cannot hold these labels, or a file is in the way.
-        NotWritten: it cannot be written, or another process is writing there.
+        NotWritten: the folder cannot be written, or another process is writing there.
     """
     try:
         with as_folder(folder, LABELS, write=True) as place:

@@ -57,7 +57,7 @@ class Answers:
 
     @property
     def right(self) -> Float64[np.ndarray, " rows"]:
-        """How probable each answer is by the others' answers."""
+        """The leave-one-out posterior of each answer."""
         return said_by(self.certainty, self.others[np.arange(len(self.answer)), self.answer], self.others.shape[1])
 
     @property

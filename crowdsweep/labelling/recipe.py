@@ -30,7 +30,7 @@ def _in_this_folder(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationTold:
-    """How probabilities came about.
+    """The calibration of probabilities, as the recipe says it.
 
     Attributes:
         in_words: empty where it does not say.
@@ -64,7 +64,7 @@ def read_recipe(folder: Path) -> Recipe:
     """Reads the recipe in a folder of labels.
 
     Raises:
-        BadInput: there is none, or it says something else.
+        BadInput: there is no recipe, or it is not valid.
     """
     path = folder / RECIPE
     return recipe_of(path, bytes_of(path, LARGEST, _WHAT))

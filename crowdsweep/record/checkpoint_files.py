@@ -34,7 +34,7 @@ class Checkpoints(Protocol):
         """Returns a trial's latest checkpoint; None where there is none.
 
         Raises:
-            JournalError: it cannot be read.
+            JournalError: the checkpoint cannot be read.
         """
         ...
 

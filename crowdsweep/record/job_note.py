@@ -57,7 +57,7 @@ def write_job(store: Path, note: JobNote) -> None:
 
     Raises:
         NotOurs: another file of that name stands there.
-        JournalError: it cannot be written.
+        JournalError: the note cannot be written.
     """
     place = store / JOB_FILE
     try:

@@ -40,7 +40,7 @@ def content_of(rows: Rows, artifact: Artifact) -> bytes | None:
     """Returns the `.npy` file of an array; None where it was too large to keep, or is gone or damaged.
 
     Raises:
-        JournalError: it cannot be read.
+        JournalError: the file cannot be read.
     """
     return _sound(artifact, rows.get(place_of(artifact)) if artifact.digest else None)
 
@@ -61,7 +61,7 @@ def array_of(rows: Rows, artifact: Artifact) -> np.ndarray | None:
     """Returns an array that was kept; None as for `content_of`.
 
     Raises:
-        JournalError: it cannot be read.
+        JournalError: the file cannot be read.
     """
     content = content_of(rows, artifact)
     return None if content is None else _array(content)

@@ -108,7 +108,7 @@ class Objects:
         """Returns the content of an object; None where there is none.
 
         Raises:
-            JournalError: it cannot be read.
+            JournalError: the object cannot be read.
         """
         import obstore  # noqa: PLC0415 - an extra
 

@@ -105,7 +105,7 @@ class Rows(Protocol):
         """Returns the content of a file beside the rows (`folder/name`); None where there is none.
 
         Raises:
-            JournalError: it cannot be read.
+            JournalError: the file cannot be read.
         """
         ...
 

@@ -81,7 +81,7 @@ def asked_store(given: Store | None) -> Store:
     sweep that is called as another folder here, a dataset's, its record is meant. A URI is as it is given.
 
     Raises:
-        BadInput: there is none.
+        BadInput: there is no such store.
     """
     if isinstance(given, StoreUri):
         return given

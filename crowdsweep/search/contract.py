@@ -45,7 +45,7 @@ def check_next(proposal: Proposal, number: int) -> None:
     """Checks that a proposal which is to be adopted is the one with this number.
 
     Raises:
-        ValueError: it is another.
+        ValueError: the proposal has another number.
     """
     if proposal.number != number:
         raise ValueError(f"expected proposal {number}, the next one, got proposal {proposal.number}")

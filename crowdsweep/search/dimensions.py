@@ -43,7 +43,7 @@ class Choice:
         """Returns the position of a value, telling 1 from true and 1.0.
 
         Raises:
-            ValueError: it is none of them.
+            ValueError: the value is none of the dimension's.
         """
         return [canonical_json(known) for known in self.values].index(canonical_json(value))
 
@@ -201,7 +201,7 @@ def parse_dimension(shape: Any, where: Where) -> Dimension:
     """Reads one dimension from its sweep-file form, `when` taken out.
 
     Raises:
-        SpaceError: it is none; the message names the key, what was expected and what came.
+        SpaceError: this is no dimension; the message names the key, what was expected and what came.
     """
     if not isinstance(shape, Mapping):
         raise SpaceError(

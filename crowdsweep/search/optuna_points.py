@@ -249,7 +249,7 @@ def encoded(dimension: Dimension, value: Any) -> Any:
     """Returns a value of a dimension as Optuna takes it.
 
     Raises:
-        ValueError: it is none of a choice's.
+        ValueError: the value is none of the choices.
     """
     match dimension:
         case Choice():

@@ -42,7 +42,7 @@ class Space:
         """Reads a space from its sweep-file form.
 
         Raises:
-            SpaceError: it is none; the message says where, what was expected and what came.
+            SpaceError: this is no space; the message says where, what was expected and what came.
         """
         where = Where.of(where)
         if not isinstance(mapping, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]: it comes from YAML
@@ -137,7 +137,7 @@ class Space:
             where: where the space stands.
 
         Raises:
-            SpaceError: it does not; the message names the parameter and what the model takes.
+            SpaceError: the model does not; the message names the parameter and what the model takes.
             UnknownName: there is no such model.
         """
         where = Where.of(where)

@@ -34,7 +34,7 @@ def check_versions(wanted: Mapping[str, str]) -> None:
     (`2.13.0+cpu`) are one version.
 
     Raises:
-        BadInput: it does not; the message names each that differs.
+        BadInput: a version differs; the message names each that differs.
     """
     here = versions()
     others = [

@@ -60,7 +60,7 @@ def sweep_text(name: str) -> str:
     """Returns the file of a sweep that comes along, as it is.
 
     Raises:
-        UnknownName: there is none of that name.
+        UnknownName: there is no sweep of that name.
     """
     if name not in sweep_names():
         raise UnknownName("sweep", name, sweep_names())

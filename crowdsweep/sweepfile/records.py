@@ -193,7 +193,7 @@ class Notify:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedValue:
-    """One printed number: a cell's metric as the paper gives it, in the metric's own units (accuracy .8169).
+    """One printed number: a cell's metric as the paper gives it, in the metric's own units (accuracy 0.8169).
 
     Attributes:
         model, dataset: by which name it stands in the sweep file, a model by its label where it has one.

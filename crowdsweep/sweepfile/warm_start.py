@@ -18,7 +18,7 @@ def sampler_of(given: Any, where: Where) -> Sampler:
     """Returns a sampler whose earlier sweeps are absolute paths, or URIs.
 
     Raises:
-        SweepFileError: it is none, or has earlier sweeps that do not go together, or that nothing could learn from.
+        SweepFileError: this is no sampler, or one with earlier sweeps that do not go together or are of no use to it.
     """
     sampler: Sampler = typed(Sampler, given, where)
     if not sampler.warm_start:

@@ -82,8 +82,8 @@ def bring_along(database: Path, *, whole: bool) -> list[str]:
 
     Raises:
         DatabaseBusy: another program is writing it.
-        NoDatabase: it is not one.
-        OSError: it cannot be read or written.
+        NoDatabase: the file is no database of MLflow.
+        OSError: the database cannot be read or written.
     """
     folder = database.with_name(FOLDER)
     elsewhere: list[str] = []

@@ -168,7 +168,7 @@ def _brought_along(store: Path, state: JournalState, database: Path, announce: C
     """Points a database's artifacts to where it lies now; returns the link to the sweep's runs.
 
     Raises:
-        BadInput: it cannot be used; the message says whether to wait, to see to the file, or to make another.
+        BadInput: the database cannot be used; the message says whether to wait, to see to the file, or to make another.
     """
     try:
         for named in bring_along(database, whole=True):

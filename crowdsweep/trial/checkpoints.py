@@ -265,7 +265,7 @@ def decode(content: bytes, made_by: Mapping[str, Any]) -> Saved:
         made_by: by whom it has to be made (`made_by`).
 
     Raises:
-        CheckpointRefused: it is damaged, is none, or was made by something else.
+        CheckpointRefused: the content is damaged, is no checkpoint, or was made by something else.
     """
     body = content[_DIGEST_BYTES:]
     if content[:_DIGEST_BYTES] != _digest(body):

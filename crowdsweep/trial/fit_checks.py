@@ -53,7 +53,7 @@ def array_of(value: Any, what: str, shape: tuple[int, ...] | None = None) -> np.
     """Returns a value as an array of numbers.
 
     Raises:
-        FitFailed: it is none, or of another shape than this.
+        FitFailed: the value is no such array, or has another shape.
     """
     try:
         array = guarded(np.asarray)(value)
@@ -70,7 +70,7 @@ def check_probabilities(probs: ItemProbs, what: str, *, rows_sum_to_one: bool) -
     """Checks that finite numbers are probabilities.
 
     Raises:
-        FitFailed: they are not.
+        FitFailed: the numbers are no probabilities.
     """
     if not probs.size:
         return

@@ -228,7 +228,7 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
         dataset: what messages call them.
 
     Raises:
-        DataError: they do not.
+        DataError: the data do not.
     """
     training = trial.training
     lacks = {

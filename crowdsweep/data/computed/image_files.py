@@ -71,7 +71,7 @@ class ImageFile(NamedTuple):
         """Returns its pixels as an RGB image of Pillow.
 
         Raises:
-            DataError: it is damaged, or none that `check` lets pass.
+            DataError: the image is damaged, or one that `check` refuses.
         """
         with _reading(self), _opened(self) as image:
             return ImageOps.exif_transpose(image).convert("RGB")

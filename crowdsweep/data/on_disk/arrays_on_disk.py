@@ -21,7 +21,7 @@ def read_npy(path: Path) -> np.ndarray:
     """Returns the array in a .npy file.
 
     Raises:
-        DataError: it is none, is cut off, or holds objects.
+        DataError: the file is no .npy file, is cut off, or holds objects.
     """
     if not is_file(path):
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
@@ -38,7 +38,7 @@ def read_npz(path: Path, arrays: Mapping[str, str]) -> list[np.ndarray]:
         arrays: their names, and what each holds, in a word.
 
     Raises:
-        DataError: it is none, is damaged or lacks one of them.
+        DataError: the file is no .npz archive, is damaged, or lacks one of the arrays.
     """
     expected = f".npz arrays {' and '.join(f'{name} ({what})' for name, what in arrays.items())}"
     with reading(path, expected), zipfile.ZipFile(path) as archive:

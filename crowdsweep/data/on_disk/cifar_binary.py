@@ -52,7 +52,7 @@ def find_cifar(places: Iterable[Path]) -> Path:
     """Returns the first folder of these places that holds the binary version.
 
     Raises:
-        DataError: there is none; where there is the version for Python, the message says why that is not read.
+        DataError: there is no such folder; where there is the version for Python, the message says why it is not read.
     """
     looked = [place / name for place in places for name in NAMES]
     for folder in looked:

@@ -94,7 +94,7 @@ def _opened(path: Path) -> io.BufferedReader:
     """Opens a file.
 
     Raises:
-        DataError: it cannot be read, as one that is somebody else's.
+        DataError: the file cannot be read, as one of another user.
     """
     with reading(path, "a file that can be read"):
         return path.open("rb")

@@ -40,7 +40,7 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (position from 0, object) of a JSON list or of JSONL, packed or not.
 
     Raises:
-        DataError: it is neither.
+        DataError: the file is neither.
     """
     with reading(path, "JSON"), _opened(path) as file:
         yield from objects_of(path, file)

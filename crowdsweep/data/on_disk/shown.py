@@ -43,7 +43,7 @@ def read_shown(folder: Path) -> dict[str, dict[str, Any]]:
     where there is no such file.
 
     Raises:
-        DataError: it is not what was written.
+        DataError: the file was changed since.
     """
     path = standing(folder, SHOWN_FILE)
     if not is_file(path):

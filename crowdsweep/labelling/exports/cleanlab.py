@@ -40,7 +40,7 @@ def check_matrix(dataset: CrowdDataset) -> None:
     """Checks that there is a matrix of answers, and that it is not too large.
 
     Raises:
-        BadInput: it is, or nobody knows who answered.
+        BadInput: the matrix is too large, or the annotators are not known.
     """
     annotations = dataset.annotations
     if annotations.anonymous:

@@ -26,7 +26,7 @@ _FEWEST_STARS, _LONGEST = 5, 4  # a Rating has five where it does not say; digit
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
-    """What a project calls what.
+    """The names that a project uses.
 
     Attributes:
         question: `name` of its Choices, or of its Rating.
@@ -146,7 +146,7 @@ def check_written(names: Sequence[str]) -> None:
     """Checks that an interface can be written that gives classes of these names back: XML cannot hold every character.
 
     Raises:
-        BadInput: it cannot.
+        BadInput: no such interface can be written.
     """
     for name in names:
         try:

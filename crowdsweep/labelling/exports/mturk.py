@@ -28,7 +28,7 @@ def check_characters(dataset: CrowdDataset) -> None:
     """Checks that Mechanical Turk takes all names and texts: it refuses a file with emoji and the like.
 
     Raises:
-        BadInput: it does not.
+        BadInput: Mechanical Turk would refuse one.
     """
     data = shown_of(dataset)
     texts = dataset.items.text or [""] * len(dataset.item_names)

@@ -1,4 +1,4 @@
-"""What an ldl-nm learns from, and what its epoch is chosen on."""
+"""Training and validation data of ldl-nm."""
 
 from dataclasses import dataclass
 from typing import cast, final
@@ -26,7 +26,7 @@ _MOST_UNSEEN = 256  # annotators that are left out
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingSet:
-    """What one replica learns from, and what its epoch is chosen on.
+    """Training and validation data of one replica.
 
     Attributes:
         rows: annotations to train on, none of a validation item, in an order that does not depend on how

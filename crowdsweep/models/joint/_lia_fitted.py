@@ -27,7 +27,7 @@ _TYPICAL_ITEMS, _TYPICAL_ANNOTATORS = 32, 64  # so many stand for all where an a
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedLia:
-    """What a replica has learnt, and whom it knows.
+    """A fitted replica of LIA, and its annotators.
 
     Attributes:
         network, snapshot: the shapes and what is in them.

@@ -36,7 +36,7 @@ RIGHT_AT_START = 0.8  # how often the competence that all begin with has an anno
 @final
 @dataclass(frozen=True, kw_only=True)
 class LiaNetwork:
-    """The shapes; what has been learnt is in `values`, but for the annotators' own vectors, which are a table.
+    """The architecture; parameters are in `values`, but for the annotators' own vectors, which are a table.
 
     Attributes:
         classes: the stream of an item's classes [questions × classes]; with a shared trunk its difficulty stands

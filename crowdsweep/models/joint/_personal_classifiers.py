@@ -106,7 +106,7 @@ class PersonalClassifiers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Fitted:
-    """Where the fit stands.
+    """The state of the fit.
 
     Attributes:
         crowd: w_0.

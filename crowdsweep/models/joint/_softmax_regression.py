@@ -53,7 +53,7 @@ class RegressionEM:
 
 @runtime_checkable
 class FeatureMap(Protocol):
-    """What a regression reads of items."""
+    """Maps items to the inputs of a regression."""
 
     def inputs(self, items: Items) -> Inputs:
         """Returns a row for each item.

@@ -35,7 +35,7 @@ _MOST_NEAR = 64  # known annotators among whom the nearest is looked for
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """How an embedding is looked for; the defaults are the paper's.
+    """Hyper-parameters of the search for an embedding; the defaults are the paper's.
 
     Attributes:
         head: what is matched: `item` with item label distributions, `label` with an annotator's answers.
@@ -59,7 +59,7 @@ left out of jobs-q1 to q3 best."""
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnseenAnnotator:
-    """What is known of an annotator that the fit never saw.
+    """An annotator that the fit never saw, inferred from a few answers.
 
     Attributes:
         ensemble: the trained network.

@@ -1,10 +1,9 @@
 """Crowd Mixture Model for known annotators: each annotator has shares of its own in a few groups.
 
 As in `cmm`, a classifier gives each item's true class and a group's confusion matrix turns the class into a label; here
-the group of a label is drawn from its *annotator's* shares (the gate), not from the crowd's. What is learnt of each
-annotator is M numbers and not K × K, so that a few labels say something of an annotator.
-Mena and Nanculef, "A deep mixture model for learning from crowds with sparse annotations" (CIARP 2019), Individual
-setting; C-MoA in their later code.
+the group of a label is drawn from its *annotator's* shares (the gate), not from the crowd's. Each annotator has M
+parameters and not K × K, so that a few labels are informative. Mena and Nanculef, "A deep mixture model for learning
+from crowds with sparse annotations" (CIARP 2019), Individual setting; C-MoA in their later code.
 
     f_k(x_i)        probs[i, k]         classifier
     p(m | t)        gates[t, m]         the gate: shares of annotator t

@@ -1,4 +1,4 @@
-"""LDL-NM: a neural twin of the label-distribution graphical model, that knows items and annotators by embeddings.
+"""LDL-NM: a neural counterpart of the label-distribution graphical model, with embeddings of items and annotators.
 
 An item's features and an annotator's embedding are fused into one latent vector, from which three heads predict the
 annotator's label, the item's label distribution and the annotator's label distribution. To label an item that nobody
@@ -15,7 +15,7 @@ Weerasooriya, Ororbia and Homan, on clustering items and annotators for label di
 Deviations: phi is v / (1 + |v|), which the paper misprints; the histograms y_I and y_A are of the annotations that are
 trained on; the epoch is chosen on the label distributions of dev items, where the paper trains 200 epochs; without dev
 items on a seeded tenth of the training items, which then train nothing, and on the answers to them, each by its
-annotator. (Dev items' distributions are what a search looks at; with answers counted too, test KL on jobs-q1 was .029
+annotator. (Dev items' distributions are what a search looks at; with answers counted too, test KL on jobs-q1 was 0.029
 more. But annotators who contradict each other are then not always learned.) Annotators start at N(0, 1/J_A), since
 orthogonal columns over many rows are all but zero, drawn in an order that their answers decide. The ensemble keeps W_P,
 which Eq. 12 drops. An annotator without a row to learn from is not asked, and is predicted to answer as those who are

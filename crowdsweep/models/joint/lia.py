@@ -34,9 +34,9 @@ The network's defaults are those of every network here. The paper's (`hidden: [1
 other defaults are the paper's. With the paper's network, on rte (800 items, ten labels each; the vote has 89.7 %), h
 has 90.5 % after composite fine-tuning, the posterior without it (`finetune: none`) 92.2. Of thirteen settings tried
 there, held-out answers choose the posterior after five rounds of five passes: 92.6 (five seeds; with a tenth held out,
--.457 an answer, against -.480 for the paper's). Passes, gamma, size and early stopping by held-out answers (`patience`)
-are therefore in the space. A first round of few steps (less than fifty or so) leaves h near chance, and the next E-step
-takes that for the prior.
+-0.457 per answer, against -0.480 for the paper's). Passes, gamma, size and early stopping by held-out answers
+(`patience`) are therefore in the space. A first round of few steps (less than fifty or so) leaves h near chance, and
+the next E-step takes that for the prior.
 """
 
 from collections.abc import Sequence
