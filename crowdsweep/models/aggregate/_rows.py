@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,15 +57,24 @@ class Rows:
         return _sums(cells, per_row, self.n_items * self.n_classes).reshape(-1, self.n_classes)
 
 
-def answers_by_pair(crowds: StackedCrowds) -> tuple[sp.csr_array, Int32[np.ndarray, " pairs"]]:
-    """Returns the weights of the answers [pairs, columns], a row for each annotator of each item, and whose item it is.
+class AnswersByPair(NamedTuple):
+    """The answers of each pair of an item and an annotator, repeats and fractions of an answer together.
 
-    It is `crowds.answers` cut up: repeats of a pair, and fractions of an answer, share a row.
+    Attributes:
+        weights: sparse [pairs, columns]: `crowds.answers` with a row for each pair in place of each item.
+        item, annotator: of each pair.
     """
-    item, _, pointers = pairs_of(crowds)
-    answers = crowds.answers
-    shape = (len(pointers) - 1, answers.shape[1])
-    return sp.csr_array((answers.data, answers.indices, pointers), shape=shape), item[pointers[:-1]]
+
+    weights: sp.csr_array
+    item: Int32[np.ndarray, " pairs"]
+    annotator: Int32[np.ndarray, " pairs"]
+
+    @classmethod
+    def of(cls, crowds: StackedCrowds) -> "AnswersByPair":
+        """Lays out the pairs, sorted by item and annotator."""
+        (item, annotator, pointers), answers = pairs_of(crowds), crowds.answers
+        weights = sp.csr_array((answers.data, answers.indices, pointers), shape=(len(pointers) - 1, answers.shape[1]))
+        return cls(weights, item[pointers[:-1]], annotator[pointers[:-1]])
 
 
 def pairs_of(

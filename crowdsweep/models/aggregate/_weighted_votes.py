@@ -35,9 +35,9 @@ def counts_against_others(
         weights: of each annotator's votes, at least 0.
         posterior_of: from the shares of the votes, uniform where there is none, to a posterior of the items.
     """
-    _, annotator, first = pairs_of(crowds)
+    item, annotator, first = pairs_of(crowds)
+    item = item[first[:-1]]
     answers, label, n_classes = crowds.answers, crowds.column_label[crowds.answers.indices], crowds.n_classes
-    item = np.repeat(np.arange(crowds.n_items), np.diff(answers.indptr))[first[:-1]]
     votes = weighted_votes(crowds, weights)
     counts = np.zeros((len(crowds.column_label), n_classes))
     for pairs in chunks(len(first) - 1, n_classes, IN_CACHE):

@@ -32,13 +32,14 @@ from typing import Annotated, final
 import numpy as np
 import scipy.sparse as sp
 from annotated_types import Ge
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int, Int32, Int64
 
 from crowdsweep.arrays import ItemProbs, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, soft_vote, stack, winners
 from crowdsweep.models._steps import run_steps
 from crowdsweep.models.aggregate._coins import coins, right_answers, right_of_counts
+from crowdsweep.models.aggregate._rows import AnswersByPair
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 PerPair = Float64[np.ndarray, " pairs"]
@@ -103,27 +104,22 @@ class Pairs:
 
     corners: Corners
     given: sp.csr_array
-    item: Int64[np.ndarray, " pairs"]
-    annotator: Int64[np.ndarray, " pairs"]
+    item: Int32[np.ndarray, " pairs"]
+    annotator: Int32[np.ndarray, " pairs"]
     replica: Int64[np.ndarray, " pairs"]
     sizes: tuple[int, int, int]
 
     @classmethod
     def of(cls, crowds: StackedCrowds) -> "Pairs":
         """Joins the entries of the answers that one annotator gave to one item. O(A K)."""
-        entries = crowds.answers.tocoo()
-        of_entry = entries.coords[0].astype(np.int64) * max(crowds.n_annotators, 1)
-        of_entry += crowds.column_annotator[entries.coords[1]]
-        code, pair = np.unique(of_entry, return_inverse=True)
-        item, annotator = np.divmod(code, max(crowds.n_annotators, 1))
-        given = sp.csr_array((entries.data, (entries.coords[1], pair)), shape=(len(crowds.column_label), len(code)))
-        said = (given.T @ crowds.label_indicator).toarray()
+        pairs = AnswersByPair.of(crowds)
+        said = (pairs.weights @ crowds.label_indicator).toarray()
         return cls(
             corners=said - said.mean(axis=1, keepdims=True),
-            given=given,
-            item=item,
-            annotator=annotator,
-            replica=crowds.annotator_replica[annotator],
+            given=pairs.weights.T.tocsr(),
+            item=pairs.item,
+            annotator=pairs.annotator,
+            replica=crowds.annotator_replica[pairs.annotator],
             sizes=(crowds.n_items, crowds.n_annotators, crowds.n_replicas),
         )
 
@@ -149,7 +145,7 @@ class Pairs:
 
 
 def _sums(
-    code: Int64[np.ndarray, " pairs"], per_pair: PerPair, sizes: PerPair, n_codes: int
+    code: Int[np.ndarray, " pairs"], per_pair: PerPair, sizes: PerPair, n_codes: int
 ) -> Float64[np.ndarray, " codes"]:
     """Sums over the pairs of each code; what remains of terms that cancel is rounding, and zero."""
     found = np.bincount(code, weights=per_pair, minlength=n_codes)

@@ -49,7 +49,7 @@ from crowdsweep.models._em import (
     stack,
 )
 from crowdsweep.models._steps import keeping, run_steps
-from crowdsweep.models.aggregate._rows import answers_by_pair
+from crowdsweep.models.aggregate._rows import AnswersByPair
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 PerColumn = Float64[np.ndarray, " columns"]
@@ -172,7 +172,7 @@ class CoOccurrences:
     def of(cls, crowds: StackedCrowds) -> "CoOccurrences":
         """Counts."""
         n_items = np.maximum(crowds.replica_sums(crowds.answered), 1.0)[crowds.column_replica]
-        pairs, _ = answers_by_pair(crowds)
+        pairs = AnswersByPair.of(crowds).weights
         return cls(crowds=crowds, pairs=pairs, given=crowds.answers_per_column / n_items, n_items=n_items)
 
     def spread(self, per_replica: PerReplica) -> Float64[np.ndarray, "columns 1"]:

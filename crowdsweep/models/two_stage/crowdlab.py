@@ -36,7 +36,7 @@ from crowdsweep.arrays import ItemProbs, normalised_rows, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import StackedCrowds, label_probs_of, soft_vote, stack, winners
 from crowdsweep.models.aggregate._coins import coins, right_answers
-from crowdsweep.models.aggregate._rows import answers_by_pair
+from crowdsweep.models.aggregate._rows import AnswersByPair
 from crowdsweep.models.contract import FitContext, FitResult, no_op
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.models.two_stage._pair import two_stage
@@ -144,10 +144,9 @@ def weigh(crowds: StackedCrowds, predicted: ItemProbs) -> Weighed:
         crowds: the annotations.
         predicted: out of sample.
     """
-    pairs, item = answers_by_pair(crowds)
+    pairs, item, annotator = AnswersByPair.of(crowds)
     own = (pairs @ crowds.label_indicator).toarray()
     votes = (crowds.answers @ crowds.label_indicator).toarray()
-    annotator = crowds.column_annotator[pairs.indices[pairs.indptr[:-1]]]
     agreement = _agreement(own, votes[item] - own, annotator, crowds.n_annotators)
     met = np.bincount(item, minlength=crowds.n_items)
     counted = met > 1 if (met > 1).any() else met > 0
