@@ -144,7 +144,7 @@ def fit(
         return f"{FEWEST_NUMBERS} numbers of labels within a factor of {labels[-1] / labels[0]:.2g} tell too little"
     x, rise = np.array(labels, dtype=np.float64), float(means[-1] - means[0])
     if rise <= 0 or np.quantile(draws[:, -1] - draws[:, 0], _TAILS[0]) <= 0:
-        return "the rise with more labels may be chance"
+        return "no rise with more labels, or one that may be chance"
     law, laws = _fitted(x, means[None], highest)[0], _fitted(x, draws, highest)
     if float(np.mean(laws[:, 2] <= _RATES[0] * (1 + 1e-9))) > _STRAIGHT:
         return "the curve does not bend within what was tried, so its limit is not known"

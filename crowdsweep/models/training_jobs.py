@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -17,7 +17,7 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models._soft_targets import LossOf, soft_targets_loss
 from crowdsweep.models.checkpoints import NO_CHECKPOINT, Checkpoint, CheckpointPart
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, NetworkPredictor, can_read
-from crowdsweep.models.contract import Need, Report, no_op
+from crowdsweep.models.contract import FitResult, Need, Report, no_op
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
@@ -69,6 +69,18 @@ class TrainedClassifier:
     losses: Float64[np.ndarray, " epochs"]
     scores: Float64[np.ndarray, " looks"]
     converged: bool
+
+    def result(self, **fields: Any) -> FitResult:
+        """Returns the result of a fit that ends with this training: its objective and convergence, the classifier's
+        probabilities and predictor; `fields` of `FitResult` that are given come on top, or in their place."""
+        trained = {
+            "item_probs": self.probs,
+            "predictor": self.predictor,
+            "objective": -self.losses,
+            "converged": self.converged,
+            "iterations": len(self.losses),
+        }
+        return FitResult(**{**trained, **fields})
 
 
 def train_classifiers(

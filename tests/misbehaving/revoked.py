@@ -35,16 +35,8 @@ class Revoked:
             for part, context in zip(data, contexts, strict=True)
         ]
         schedule = Schedule(epochs=self.epochs, patience=3)
-        return [
-            FitResult(
-                item_probs=one.probs,
-                predictor=one.predictor,
-                objective=-one.losses,
-                converged=one.converged,
-                iterations=len(one.losses),
-            )
-            for one in train_classifiers(self.classifier, jobs, schedule, contexts[0].device)
-        ]
+        trained = train_classifiers(self.classifier, jobs, schedule, contexts[0].device)
+        return [one.result() for one in trained]
 
     def reporting(self, context: FitContext) -> Report:
         def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:

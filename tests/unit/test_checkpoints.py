@@ -241,7 +241,7 @@ class Probe:
         ]
         CALLS.append(len(data))
         return [
-            FitResult(item_probs=one.probs, predictor=one.predictor, objective=-one.losses, iterations=len(one.losses))
+            one.result()
             for one in train_classifiers(self.classifier, jobs, Schedule(epochs=self.epochs))
         ]
 """

@@ -113,15 +113,10 @@ def fit_stages(
     ]
     trained = train_classifiers(classifier, jobs, schedule, contexts[0].device, network=network)
     return [
-        FitResult(
-            item_probs=one.probs,
+        one.result(
             annotators=stage.annotators,
             label_probs=stage.label_probs(one.probs),
-            predictor=one.predictor,
             unseen_label_probs=stage.unseen_label_probs(one.predictor),
-            objective=-one.losses,
-            converged=one.converged,
-            iterations=len(one.losses),
             extras=stage.extras or {},
         )
         for one, stage in zip(trained, stages, strict=True)

@@ -82,14 +82,11 @@ class MTL:
             loss_of=self.loss_of,
         )
         return [
-            FitResult(
+            one.result(
                 item_probs=one.probs[:, :n_classes],
                 label_probs=label_probs_of_items(one.probs[:, n_classes:]),
                 predictor=(heads := HeadsPredictor(both=one.predictor)),
-                unseen_label_probs=partial(_said_by_anybody, heads),
-                objective=-one.losses,
-                converged=one.converged,
-                iterations=len(one.losses),
+                unseen_label_probs=partial(_unseen_label_probs, heads),
             )
             for one in trained
         ]
@@ -140,7 +137,7 @@ class HeadsPredictor:
         return probs[:, half:] if use == "soft" else probs[:, :half]
 
 
-def _said_by_anybody(heads: HeadsPredictor, items: Items, item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
+def _unseen_label_probs(heads: HeadsPredictor, items: Items, item: ItemCodes, _: AnnotatorCodes) -> RowProbs:
     return heads.predict(items, "soft")[item]
 
 
