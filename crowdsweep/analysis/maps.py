@@ -38,7 +38,7 @@ class AnnotatorMap:
 
     Attributes:
         model, seed: whose.
-        points: where each annotator stands; lengths mean nothing, nearness does.
+        points: the position of each annotator in the plane; only nearness has a meaning.
         errors: share of wrong answers of each, in [0, 1].
     """
 

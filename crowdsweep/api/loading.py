@@ -172,7 +172,7 @@ def as_table(given: Any, what: str) -> pa.Table:
     """Returns anything that Arrow takes for a table as one; numbers that are whole are integers.
 
     Args:
-        given: a dict of columns, or what speaks Arrow.
+        given: a dict of columns, or an object with Arrow's interface.
         what: what messages call it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Annotations, items, gold and splits: containers, what is odd about them, simulated crowds; `on_disk`, their files.
+"""Annotations, items, gold and splits: containers, checks for oddities, simulated crowds; `on_disk`, their files.
 
 Knows no models.
 """

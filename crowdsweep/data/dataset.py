@@ -93,9 +93,9 @@ class Images:
     """The image files of n items.
 
     Attributes:
-        folder: that their names begin in.
+        folder: that the names are relative to.
         names: the file of each item; empty where it has none.
-        rows: where each item stands in the items file; 0 where it does not.
+        rows: the row of each item in the items file; 0 for items that are not in it.
         listed_in: the items file.
     """
 
@@ -234,8 +234,9 @@ class CrowdDataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the canonical bytes of everything that can decide a result; names of annotators are not in it. Of
-        computed features it is what computed them: their last digits are each machine's own."""
+        """Hash of the canonical bytes of everything that can decide a result; names of annotators are not in it.
+        Computed features enter by how they are computed, as their last digits differ between machines.
+        """
         digest = blake2b(digest_size=16)
         digest.update(self.annotations.fingerprint().encode())
         digest.update(repr((self.scale, self.class_names, sorted(self.params.items()))).encode())

@@ -2,9 +2,9 @@
 
 An empty value (also one of spaces, a null, a NaN) is missing wherever it stands. The words are those that programs
 write for one, spelled as they write them: Python's `None` is missing, and `none` is a class that a person may have
-chosen. Who has a class that is really called so, or another word for no value, says it once: by `--missing` at an
-import, by the key `missing` of dataset.yaml, by the parameter `missing` in Python. A class that classes.csv declares is
-a class.
+chosen. A class that is really called so, or another word for no value, is declared once: by `--missing` at an import,
+by the key `missing` of dataset.yaml, by the parameter `missing` in Python. A class that classes.csv declares is a
+class.
 """
 
 from collections import Counter

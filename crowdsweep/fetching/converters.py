@@ -115,7 +115,7 @@ def labelme_matrix(files: Files) -> Release:
 
 
 def sentences_matrix(files: Files) -> Release:
-    """Reads the same with texts in place of features."""
+    """Reads a matrix as `labelme_matrix` does, with texts in place of features."""
     items: dict[str, dict[str, str]] = {}
     number = count()
     for split in ("train", "test"):

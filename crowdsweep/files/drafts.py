@@ -127,8 +127,8 @@ def draft_in(folder: Path, *parts: str, make: bool = False) -> Generator[tuple[D
 
     Args:
         folder: may be a link.
-        parts: names of folders from there, none of which may be one.
-        make: those that are missing.
+        parts: names of folders below it, none of which may be a link.
+        make: whether missing ones are made.
 
     Raises:
         OSError: the draft cannot be made.

@@ -160,7 +160,7 @@ class NetworkPredictor:
 
     @without_gradients
     def logits(self, items: Items) -> Float64[np.ndarray, "classes items"]:
-        """Returns what the network, whose rows are items, gives before softmax."""
+        """Returns the logits of a network whose rows are items."""
         logits = self.network.logits(*self._stacked(self.network.inputs(items)), masks=None)
         return logits[0].to(torch.float64).cpu().numpy()
 

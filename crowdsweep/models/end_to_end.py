@@ -213,7 +213,7 @@ def _check_sizes(active: int, width: int) -> None:
 def end_to_end_cost(
     shape: DataShape, params: Mapping[str, Any], per_label: float, *, more_weights: int | float = 0.0
 ) -> float:
-    """Returns the cost of all epochs: three products for each weight, and so many numbers for each label.
+    """Returns the cost of all epochs: three products for each weight, and `per_label` multiply-adds for each label.
 
     Args:
         shape: of the data.

@@ -46,7 +46,7 @@ def content_of(rows: Rows, artifact: Artifact) -> bytes | None:
 
 
 def arrays_of(rows: Rows, artifacts: Iterable[Artifact]) -> dict[str, np.ndarray]:
-    """Returns arrays that were kept, by digest; those are left out that `array_of` has not.
+    """Returns the arrays that `array_of` has, by digest.
 
     Raises:
         JournalError: one cannot be read.

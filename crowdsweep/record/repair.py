@@ -54,7 +54,7 @@ class Repaired:
     Attributes:
         kept: rows that stand in the journal now.
         dropped: lines, or parts of lines, that cannot be read or stood there twice.
-        missing: rows that were not even there.
+        missing: rows that were missing altogether.
         without_arrays: ends of trials that were dropped since arrays of theirs cannot be read.
         copy: the journal as it was: a file, or the objects that another stands for now; None where nothing had to be
             changed.

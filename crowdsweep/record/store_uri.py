@@ -32,7 +32,7 @@ class StoreUri:
         connection: to the bucket, which places that are made of this one share.
 
     Raises:
-        BadInput: there is no such kind of store, or its bucket has no name that one can have.
+        BadInput: there is no such kind of store, or the name of its bucket is not valid.
     """
 
     scheme: str

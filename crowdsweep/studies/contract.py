@@ -103,7 +103,7 @@ class StudyNumber:
         metric: that it is about, by its full name.
         quantity: what is numbered: `mean`, `labels_needed`, `gain`, `cost`, `cost_of_a_point`.
         about: of what: `within 0.01 of all labels`, `fitted curve`; empty where the quantity says it all.
-        at, until: where on the study's axis, and up to where; None where it is at no place of it.
+        at, until: the place or range on the study's axis; None where the number belongs to no place.
         value, low, high: in the quantity's own units, with its 95 % interval.
         note: why a number is missing, or what it stands for.
     """

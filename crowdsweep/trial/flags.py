@@ -1,13 +1,13 @@
-"""Marks fits that ended where a fit should not end.
+"""Flags fits that went wrong.
 
 Two marks are seen in the training answers: classes in another order, and one class for all items. A model may well know
-better than the vote, so no other disagreement with the votes counts against it. That it is worse than the vote is said
-on evidence alone: gold of training items, or answers that were held out. With `vote` how often the majority vote is
-right there, and `constant` how often the best single class for all items is, a model is marked that reaches less than
-half of the difference, where a sign test over the items says that it is no chance. Evidence on which a model is as
-often right as the vote clears it of every mark.
+better than the vote, so no other disagreement with the votes counts against it. A model is flagged as worse than the
+vote only on evidence: gold of training items, or answers that were held out. Let `vote` be how often the majority vote
+is right there, and `constant` how often the best single class for all items is: a model that reaches less than half of
+the difference is flagged, if a sign test over the items rules out chance. Evidence on which a model is as often right
+as the vote clears it of every mark.
 
-Trials of a search are held against held-out answers alone: gold that chose among points would rank them afterwards.
+Trials of a search are checked on held-out answers alone: gold that chose among points would rank them afterwards.
 """
 
 from dataclasses import dataclass

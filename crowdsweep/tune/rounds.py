@@ -23,9 +23,9 @@ class Round:
 class Rounds:
     """Puts the scores of a batch together.
 
-    A batch reports step by step, all its seeds that still train, one after another; or its seeds one after another,
-    each to its end; or parts of them so. A step is told once every seed has begun and it is known which of them take
-    part: each has come so far, or the one that reports is beyond it.
+    The seeds of a batch report in turn at each step, or one seed after another to its end, or parts of the batch do so.
+        A step is passed on once every seed has begun and it is known which take part in it: each has reached it, or the
+        seed that reports is beyond it.
 
     Args:
         keys: of the trials.

@@ -59,8 +59,9 @@ class Baselines:
 
 
 def baselines_beside(block: DatasetComparison, values: MetricValues) -> Baselines | None:
-    """Returns what stands beside a dataset's models; None where what ranks them is not scored against distributions,
-    or nothing is known."""
+    """Returns the baselines of a dataset; None where its models are not ranked against distributions, or no baseline is
+    known.
+    """
     split, kind = block.metric.partition("_")[0], metric_kind(block.metric)
     if not _compares_distributions(block, values):
         return None

@@ -276,7 +276,7 @@ class OwnStates:
 
 @final
 class Tables:
-    """What a step reads of its items, for all replicas under one another; written anew before each epoch."""
+    """The inputs of a step, for all replicas under one another; written anew before each epoch."""
 
     def __init__(self, known: Sequence[Known], device: str) -> None:
         """Lays out the features, and room for the rest."""
