@@ -50,7 +50,7 @@ def test_what_was_done_is_said_in_full(tmp_path: Path) -> None:
     ):
         assert sentence in paragraph, sentence
     known = {"3", "2", "1,234", "59", "7", "4", "95", "12", "5", "73", "0.1.0", "3.11"}
-    varied = re.search(r"A collapse that befalls up to (\d+) %", paragraph)
+    varied = re.search(r"A collapse of up to (\d+) %", paragraph)
     assert varied is not None
     numbers = set(re.findall(r"\d(?:[\d,.]*\d)?", paragraph.replace(ODD, "")))
     assert numbers - known == {varied[1]}, "every number is of the record"
