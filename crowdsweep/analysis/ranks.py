@@ -12,7 +12,7 @@ from crowdsweep.metrics.rank_tests import (
     FriedmanTest,
     critical_difference,
     friedman_test,
-    not_apart,
+    not_different,
 )
 
 _FEWEST_TO_TEST = 3  # datasets
@@ -84,5 +84,5 @@ def mean_ranks(datasets: Sequence[tuple[str, Mapping[str, float]]]) -> MeanRanks
         few = f"No critical difference of ranks: it takes at least five datasets, these are {len(datasets)}"
         return replace(result, reason=few)
     difference = critical_difference(len(models), len(datasets))
-    joined = not_apart(list(by_model.values()), difference)
+    joined = not_different(list(by_model.values()), difference)
     return replace(result, critical=CriticalDifference(difference=difference, joined=joined))

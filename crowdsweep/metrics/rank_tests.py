@@ -63,7 +63,7 @@ def critical_difference(n_models: int, n_datasets: int) -> float:
     return q * sqrt(n_models * (n_models + 1) / (6 * n_datasets))
 
 
-def not_apart(mean_ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+def not_different(mean_ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
     """Returns the first and last place of every longest run of models whose ranks all differ by less than a critical
     difference.
 

@@ -14,7 +14,7 @@ from crowdsweep.analysis.methods import methods_of
 from crowdsweep.analysis.ranks import CriticalDifference, MeanRanks
 from crowdsweep.analysis.ranks import mean_ranks as ranked
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
-from crowdsweep.metrics.rank_tests import critical_difference, friedman_test, not_apart
+from crowdsweep.metrics.rank_tests import critical_difference, friedman_test, not_different
 from crowdsweep.record.journal import Journal
 from crowdsweep.views.figures import figures_of, mean_ranks
 from crowdsweep.views.page.page import render_page
@@ -64,13 +64,13 @@ def test_models_that_are_alike_differ_in_one_of_twenty_sweeps_at_most(n_models: 
 
 def test_runs_of_models_that_do_not_differ_are_as_long_as_can_be() -> None:
     means = [1.0, 1.5, 2.0, 3.0, 5.0]
-    assert not_apart(means, 1.5) == [(0, 2), (2, 3)], "what is a critical difference apart differs"
-    assert not_apart(means, 1.0) == [(0, 1), (1, 2)]
-    assert not_apart(means, 0.1) == []
-    assert not_apart(means, 9.0) == [(0, 4)]
+    assert not_different(means, 1.5) == [(0, 2), (2, 3)], "what is a critical difference apart differs"
+    assert not_different(means, 1.0) == [(0, 1), (1, 2)]
+    assert not_different(means, 0.1) == []
+    assert not_different(means, 9.0) == [(0, 4)]
     pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
     for difference in (0.3, 0.7, 1.2, 2.2, 3.7):
-        runs = not_apart(means, difference)
+        runs = not_different(means, difference)
         for a, b in pairs:
             assert any(first <= a and b <= last for first, last in runs) == (means[b] - means[a] < difference)
 
