@@ -73,7 +73,7 @@ class TrainedClassifier:
     def result(self, **fields: Any) -> FitResult:
         """Returns the result of a fit that ends with this training: its objective and convergence, the classifier's
         probabilities and predictor; `fields` of `FitResult` that are given come on top, or in their place."""
-        trained = {
+        trained: dict[str, Any] = {
             "item_probs": self.probs,
             "predictor": self.predictor,
             "objective": -self.losses,
