@@ -22,7 +22,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 
 def canonical_json(value: Any) -> str:
     """Returns JSON with sorted keys and no spaces: equal values give equal text."""
-    return _CANONICAL.encode(value)
+    return "{}" if value == {} else _CANONICAL.encode(value)  # most datasets have no parameters
 
 
 def digest(value: Any) -> str:
@@ -36,17 +36,18 @@ def _in_64_bits(value: Scalar) -> Scalar:
     return value
 
 
-def _surely_has_a_digest(value: Any) -> bool:
-    """Whether that can be seen at a glance, as of most values: reading a record looks at a million of them."""
-    kind = type(value)
-    if kind is float:
-        return isfinite(value)
-    return (kind is str and value.isascii()) or kind is bool or (kind is int and -_LARGEST <= value < _LARGEST)
+_NONE: Mapping[str, Any] = {}
+"""One for all records without parameters."""
 
 
 def _with_a_digest(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    if all(name.isascii() and _surely_has_a_digest(one) for name, one in value.items()):
-        return value
+    for name, one in value.items():  # of most that is seen at a glance: reading a record looks at a million of them
+        kind = type(one)
+        plain = isfinite(one) if kind is float else kind is bool or (kind is str and one.isascii())
+        if not name.isascii() or not (plain or (kind is int and -_LARGEST <= one < _LARGEST)):
+            break
+    else:
+        return value or _NONE
     try:
         digest(dict(value))
     except (TypeError, ValueError) as error:
