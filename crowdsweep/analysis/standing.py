@@ -46,7 +46,7 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
 
     All of it is about the trials that the sweep asks for now. `total` is what is known of: a search adds trials as it
     goes. `left_out` counts the finished trials that it does not ask for, and `data_changed` by dataset those of them
-    whose data are others now.
+    whose data are others now. `told` counts by earlier sweep the points that searches were told of before their first.
 
     Args:
         state: what the journal says.
@@ -76,6 +76,14 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
             short_name(dataset, datasets_of(state.plan)): number
             for dataset, number in left_out_as_data_changed(state, shown).items()
         },
+        "told": dict(
+            Counter(
+                point.source
+                for search in state.plan.searches
+                if search.key in state.told
+                for point in state.told[search.key].points
+            )
+        ),
         "points": sum(len(points_of(state, search)) for search in shown_searches(state)),
         "drivers": len(state.started),
         "trials_lost_and_run_again": sum(state.lost.values()),

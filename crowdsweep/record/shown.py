@@ -191,7 +191,7 @@ class _Question:
             for place, search in self._searches[role.search]:
                 own = role
                 if (role.label, role.dataset) != (search.label, search.dataset):  # it was called otherwise before
-                    own = replace(role, label=search.label, dataset=search.dataset)
+                    own = role._replace(label=search.label, dataset=search.dataset)
                 yield _Found((1, place, int(role.phase == "report"), number, spec.seed), spec, own, point)
 
     def _is_reported(self, spec: TrialSpec, search: str) -> bool:

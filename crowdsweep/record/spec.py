@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import sha256
 from math import isfinite
 from typing import Annotated, Any, Literal
@@ -61,8 +60,16 @@ Settings = Annotated[Mapping[str, Annotated[Scalar, AfterValidator(_in_64_bits)]
 """Parameters of a dataset of which a key can be made."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialSpec:
+class _Keyed:
+    """Where a trial's keys are kept once they are known: a dictionary for that would double the memory of a record."""
+
+    __slots__ = ("_known_cell_key", "_known_key")
+    _known_cell_key: str
+    _known_key: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialSpec(_Keyed):
     """One fit and its scores: model × dataset × point × seed.
 
     Attributes:
@@ -96,18 +103,29 @@ class TrialSpec:
     phase: Phase = "report"
     point: Params = field(default_factory=dict)
 
-    @cached_property
+    @property
     def key(self) -> str:
         """Hash of all that decides the result: 16 hex digits."""
+        try:
+            return self._known_key
+        except AttributeError:
+            object.__setattr__(self, "_known_key", self._key())
+            return self._known_key
+
+    def _key(self) -> str:
         if self.early_stop:
             return digest({**self._cell(), "seed": self.seed, "early_stop": self.early_stop})
         cell = canonical_json(self._cell())  # of whose names the seed's is the last: no need to sort again
         return sha256(f'{cell[:-1]},"seed":{self.seed}}}'.encode()).hexdigest()[:16]
 
-    @cached_property
+    @property
     def cell_key(self) -> str:
         """Hash of the cell that the trial belongs to: the key without the seed."""
-        return digest(self._cell())
+        try:
+            return self._known_cell_key
+        except AttributeError:
+            object.__setattr__(self, "_known_cell_key", digest(self._cell()))
+            return self._known_cell_key
 
     def _cell(self) -> dict[str, Any]:
         return {
