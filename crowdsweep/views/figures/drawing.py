@@ -20,6 +20,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_mixed import MixedModeRenderer
 from matplotlib.backends.backend_svg import FigureCanvasSVG, RendererSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -44,6 +45,7 @@ _OTHER_SCRIPTS = (  # fonts of scripts that matplotlib's own lacks, as systems h
 _DASHES = ("-", "--", "-.", ":")
 _DASHES_ALONE = (*_DASHES, (0, (7, 1, 1, 1, 1, 1)), (0, (4, 3)))  # of lines without markers
 _ENLARGED = 1.4  # times its own width that a page may show a figure
+_CANVAS = 3  # times the figure's size, to the right of it and above: where labels and bars beside the axes stand
 _FLAT = 1e-4  # of their size: values that differ by less are drawn as the same
 _LABEL_POINTS = 11.0  # that a line of text takes
 _FAR = 12.0  # times the usual distance from the middle: beyond, a value leaves the scale to the others
@@ -121,14 +123,15 @@ def _drawn(figure: Figure, metadata: Mapping[str, Any]) -> str:
     buffer, dots = io.StringIO(), figure.dpi
     FigureCanvasSVG(figure)
     figure.dpi = 72  # an inch, of SVG
-    width, height = 72 * figure.get_size_inches()
-    renderer = RendererSVG(width, height, buffer, image_dpi=round(dots), metadata=metadata)
+    width, height = _CANVAS * figure.get_size_inches()  # beyond its canvas the renderer draws no lines
+    vectors = RendererSVG(72 * width, 72 * height, buffer, image_dpi=round(dots), metadata=metadata)
+    renderer = MixedModeRenderer(figure, width, height, dots, vectors)
     figure.draw(renderer)
     renderer.finalize()
     left, low, right, high = 72 * figure.get_tightbbox(renderer).padded(mpl.rcParams["savefig.pad_inches"]).extents
     figure.dpi = dots
     size = f'width="{right - left:.6f}pt" height="{high - low:.6f}pt"'
-    cut = f'{size} viewBox="{left:.6f} {height - high:.6f} {right - left:.6f} {high - low:.6f}"'
+    cut = f'{size} viewBox="{left:.6f} {72 * height - high:.6f} {right - left:.6f} {high - low:.6f}"'
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt" viewBox="[^"]*"', cut, buffer.getvalue(), count=1)
 
 
