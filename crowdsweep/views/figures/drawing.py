@@ -125,7 +125,7 @@ def _drawn(figure: Figure, metadata: Mapping[str, Any]) -> str:
     figure.dpi = 72  # an inch, of SVG
     width, height = _CANVAS * figure.get_size_inches()  # beyond its canvas the renderer draws no lines
     vectors = RendererSVG(72 * width, 72 * height, buffer, image_dpi=round(dots), metadata=metadata)
-    renderer = MixedModeRenderer(figure, width, height, dots, vectors)
+    renderer: Any = MixedModeRenderer(figure, width, height, dots, vectors)
     figure.draw(renderer)
     renderer.finalize()
     left, low, right, high = 72 * figure.get_tightbbox(renderer).padded(mpl.rcParams["savefig.pad_inches"]).extents
