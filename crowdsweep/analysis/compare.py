@@ -7,7 +7,7 @@ vary over stands in `metrics.intervals`.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.shown import unsound_words
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.array_names import ItemScores, no_item_scores
-from crowdsweep.record.naming import is_thinned, short_name
+from crowdsweep.record.naming import describe_dataset, is_thinned
 from crowdsweep.record.result import Status
 from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric, PublishedValue
@@ -240,19 +240,6 @@ def compare(
 def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComparison]:
     """Returns the comparisons on all annotations, where there are some beside those on thinned ones; else all."""
     return [block for block in blocks if not is_thinned(block.dataset_params)] or blocks
-
-
-def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) -> str:
-    """Returns `labelme (scenario: global)`: a dataset with its parameters in canonical JSON, a folder by its name.
-
-    Args:
-        dataset, dataset_params: as in `TrialSpec`.
-        among: all datasets of the sweep, among which a folder's name is to differ.
-    """
-    name = short_name(dataset, among)
-    params = json.loads(dataset_params)
-    inside = ", ".join(f"{name}: {value}" for name, value in params.items())
-    return f"{name} ({inside})" if inside else name
 
 
 _Choose = Callable[[Sequence[str], Mapping[str, bool]], tuple[str, Goal]]

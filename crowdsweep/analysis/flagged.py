@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from crowdsweep.analysis.compare import describe_dataset
 from crowdsweep.analysis.trial_table import ended_too_early
 from crowdsweep.record.flags import flag_words
+from crowdsweep.record.naming import describe_dataset
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState

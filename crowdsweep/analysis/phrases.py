@@ -3,13 +3,14 @@
 from collections.abc import Collection, Sequence
 from math import isinf
 
-from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score, describe_dataset
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.rank_tests import FriedmanTest
 from crowdsweep.metrics.shown import show_interval, show_number
 from crowdsweep.metrics.wording import goal_of, is_share, readable, words
+from crowdsweep.record.naming import describe_dataset
 from crowdsweep.record.plan_record import CellRecord, RefusedRecord
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.units import listed, show_p

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crowdsweep.analysis.compare import Comparison, describe_dataset
+from crowdsweep.analysis.compare import Comparison
 from crowdsweep.analysis.counted import Place
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.metrics.intervals import Estimate
+from crowdsweep.record.naming import describe_dataset
 from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.record.shown import points_of, shown_searches
 from crowdsweep.record.spec import canonical_json

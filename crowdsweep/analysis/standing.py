@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crowdsweep.analysis.compare import describe_dataset
 from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.journal import read_journal
-from crowdsweep.record.naming import short_name
+from crowdsweep.record.naming import describe_dataset, short_name
 from crowdsweep.record.result import Failure, Status
 from crowdsweep.record.shown import (
     ShownTrial,
@@ -47,7 +46,7 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
 
     All of it is about the trials that the sweep asks for now. `total` is what is known of: a search adds trials as it
     goes. `left_out` counts the finished trials that it does not ask for, and `data_changed` by dataset those of them
-    whose data are others now.
+    whose data are others now. `told` counts by earlier sweep the points that searches were told of before their first.
 
     Args:
         state: what the journal says.
@@ -55,7 +54,8 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
             died without a word. Without, the record alone cannot tell, and it is `running`.
     """
     progress = Progress()
-    progress.begin(state)
+    shown = shown_trials(state)
+    progress.begin(state, shown)
     results = {key: result for key, result in state.results.items() if progress.asks(key)}
     lost = sum(result.failure is not None and result.failure.of_infrastructure for result in results.values())
     failures = [
@@ -74,8 +74,16 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
         "left_out": len(state.results) - len(results),
         "data_changed": {
             short_name(dataset, datasets_of(state.plan)): number
-            for dataset, number in left_out_as_data_changed(state, shown_trials(state)).items()
+            for dataset, number in left_out_as_data_changed(state, shown).items()
         },
+        "told": dict(
+            Counter(
+                point.source
+                for search in state.plan.searches
+                if search.key in state.told
+                for point in state.told[search.key].points
+            )
+        ),
         "points": sum(len(points_of(state, search)) for search in shown_searches(state)),
         "drivers": len(state.started),
         "trials_lost_and_run_again": sum(state.lost.values()),

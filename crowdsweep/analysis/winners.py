@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from crowdsweep.analysis.answer import by_test, not_different
-from crowdsweep.analysis.compare import Comparison, DatasetComparison, describe_dataset
+from crowdsweep.analysis.compare import Comparison, DatasetComparison
 from crowdsweep.metrics.shown import show_score
 from crowdsweep.metrics.wording import readable
+from crowdsweep.record.naming import describe_dataset
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.dimensions import Number
 from crowdsweep.studies.contract import StudyTemplate

@@ -4,7 +4,7 @@ What a field may hold is the type that its record declares, of those here; pydan
 another. A record that is made in a program is not looked at.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args
@@ -118,7 +118,7 @@ def read_as(record: type[T], given: Any, *above: str) -> T:
         WrongValue: a value is not what its field may hold.
     """
     try:
-        return _adapter(record).validate_python(given)
+        return _validate(record)(given)
     except ValidationError as error:
         wrong = error.errors(include_url=False)
     first, place, got = wrong[0], wrong[0]["loc"], wrong[0]["input"]
@@ -136,5 +136,5 @@ def _plain(message: str) -> str:
 
 
 @cache
-def _adapter(record: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
-    return TypeAdapter(record)
+def _validate(record: Any) -> Callable[[Any], Any]:
+    return TypeAdapter(record).validator.validate_python

@@ -3,8 +3,9 @@
 import math
 
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import COSTS, HELDOUT, info_of
+from crowdsweep.metrics.known import COSTS, HELDOUT, SECONDS, info_of
 from crowdsweep.metrics.wording import is_share, words
+from crowdsweep.units import show_seconds
 
 _MOST_DECIMALS = 6
 _LOPSIDED = 1.5  # times as long as the other side, and an interval is no longer told by its half
@@ -39,7 +40,11 @@ def show_with_interval(estimate: Estimate, metric: str) -> str:
 
 
 def show_score(estimate: Estimate, metric: str) -> str:
-    """Returns `82.2 % ± 0.9` of a share, `1.24 s ± 0.05` of a cost; of other metrics as `show_with_interval`."""
+    """Returns `82.2 % ± 0.9` of a share, `312 MiB ± 5` of memory, `60 ms (58 ms – 64 ms)` of a time; of other metrics
+    as `show_with_interval`."""
+    if metric == SECONDS:
+        between = "" if estimate.low is None else f" ({show_seconds(estimate.low)} – {show_seconds(estimate.high)})"
+        return show_seconds(estimate.mean) + between
     return _with_interval(estimate, metric, unit=_unit(metric) if is_share(metric) or metric in COSTS else "")
 
 
@@ -57,7 +62,9 @@ def show_probability(estimate: Estimate, metric: str) -> str:
 
 
 def number_words(value: float, metric: str) -> str:
-    """Returns `83.7 %` for a share, else three decimals (of a cost three digits) with the metric's unit."""
+    """Returns `83.7 %` for a share, `60 ms` for a time, `312 MiB` for memory, else three decimals with the unit."""
+    if metric == SECONDS:
+        return show_seconds(value)
     if metric in COSTS:
         return show_number(value, metric) + _unit(metric)
     return (f"{100 * value:.1f}" if is_share(metric) else f"{value:.3f}") + _unit(metric)

@@ -67,10 +67,10 @@ def record_of(kind: type[Any], fields: Any) -> Event:
         WrongValue: a value is not what its field may hold.
         ValueError: no key can be made of a trial, or the sweep file that is kept holds what none can.
     """
-    event: Event = read_as(kind, fields)
-    if isinstance(event, SweepStarted):
+    event = read_as(kind, fields)
+    if kind is SweepStarted:
         digest(dict(event.config))
         read_as(_Config, event.config, "config")
-    if isinstance(event, TrialPlanned):
+    if kind is TrialPlanned:
         _ = event.spec.key  # kept with it, and asked for next
     return event

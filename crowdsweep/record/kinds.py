@@ -38,7 +38,7 @@ class Kind:
         event: its record.
         name: what its rows call it; never changes.
         read: version of a row → what makes the record's fields of its own; the highest is what is written.
-        take: adds an event to what is known.
+        take: adds an event to what is known; one that brings no news changes nothing.
         news: what an event brings that is not known yet, in a form that is equal for equal news; None where it brings
             nothing, and is neither written nor taken.
     """
@@ -68,9 +68,7 @@ def news(known: Known, event: Event) -> Hashable | None:
 def take(known: Known, event: Event) -> None:
     """Takes one event that stands in the journal; constant time."""
     known.rows += 1
-    kind = BY_EVENT[type(event)]
-    if kind.news(known, event) is not None:
-        kind.take(known, event)
+    BY_EVENT[type(event)].take(known, event)
 
 
 # How each kind is taken.
@@ -82,7 +80,7 @@ def _begin(known: Known, event: SweepStarted) -> None:
 
 
 def _tell_first(known: Known, event: PointsTold) -> None:
-    known.told[event.search] = event
+    known.told.setdefault(event.search, event)
 
 
 def _news_of_told(known: Known, event: PointsTold) -> Hashable | None:
@@ -91,7 +89,11 @@ def _news_of_told(known: Known, event: PointsTold) -> Hashable | None:
 
 
 def _propose(known: Known, event: PointProposed) -> None:
-    insort(known.proposals.setdefault(event.search, []), event, key=_number)
+    asked = known.proposals.setdefault(event.search, [])
+    if not asked or asked[-1].number < event.number:
+        asked.append(event)
+    elif _news_of_proposal(known, event):
+        insort(asked, event, key=_number)
 
 
 def _news_of_proposal(known: Known, event: PointProposed) -> Hashable | None:
@@ -135,11 +137,13 @@ def _news_of_plan(known: Known, event: TrialPlanned) -> Hashable | None:
 
 
 def _plan(known: Known, event: TrialPlanned) -> None:
-    spec, role = event.spec, _role(event)
-    earlier = known.roles.get(spec.key, ())
-    known.roles[spec.key] = (*earlier, role)
+    spec, key, role = event.spec, event.spec.key, _role(event)
+    earlier = known.roles.get(key, ())
+    if role in earlier:
+        return
+    known.roles[key] = (*earlier, role)
     if role.phase == "report" or all(other.phase != "report" for other in earlier):
-        known.specs[spec.key] = spec
+        known.specs[key] = spec
 
 
 _RANKS = {Status.STOPPED: 0, Status.FAILED: 2, Status.OK: 3}  # a trial finishes once, unless it ends better later
@@ -159,7 +163,8 @@ def _news_of_finish(known: Known, event: TrialFinished) -> Hashable | None:
 
 
 def _finish(known: Known, event: TrialFinished) -> None:
-    known.results[event.result.key] = event.result
+    if _news_of_finish(known, event):
+        known.results[event.result.key] = event.result
 
 
 def _lose(known: Known, event: BatchLost) -> None:

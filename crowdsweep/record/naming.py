@@ -28,14 +28,27 @@ def dataset_words(dataset: str, params: Mapping[str, Any], among: Collection[str
 
 def short_name(dataset: str, among: Collection[str] = ()) -> str:
     """Returns a dataset's name, of a folder's whole path so much of the end that none of the others ends so."""
-    parts = PurePath(dataset).parts
-    if not PurePath(dataset).is_absolute() or len(parts) < 2:
+    parts = PurePath(dataset).parts if dataset.startswith("/") else ()
+    if len(parts) < 2:
         return dataset
     others = [PurePath(other).parts for other in among if other != dataset]
     for length in range(1, len(parts)):
         if not any(other[-length:] == parts[-length:] for other in others):
             return "/".join(parts[-length:])
     return dataset
+
+
+def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) -> str:
+    """Returns `labelme (scenario: global)`: a dataset with its parameters in canonical JSON, a folder by its name.
+
+    Args:
+        dataset, dataset_params: as in `TrialSpec`.
+        among: all datasets of the sweep, among which a folder's name is to differ.
+    """
+    name = short_name(dataset, among)
+    params = json.loads(dataset_params)
+    inside = ", ".join(f"{name}: {value}" for name, value in params.items())
+    return f"{name} ({inside})" if inside else name
 
 
 def is_thinned(dataset_params: str) -> bool:

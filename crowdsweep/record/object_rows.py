@@ -92,7 +92,7 @@ class ObjectRows:
             number = one.head.object
             for whole in whole_rows(one.lines, one.place, after=link):
                 link = whole.link
-                yield Row(text=whole.text, place=f"{one.place}, row {link.number}")
+                yield Row(whole.text, one.place, link.number)
         if self._me is not None:
             if number > self._number:
                 raise self._taken_over(number)

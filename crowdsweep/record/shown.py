@@ -9,7 +9,7 @@ taken out, or with seeds beyond those that are asked for, are left out, or marke
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from crowdsweep.record.naming import dataset_words
 from crowdsweep.record.plan_record import CellRecord, PlanRecord
@@ -18,7 +18,7 @@ from crowdsweep.record.spec import Phase, TrialSpec, canonical_json
 from crowdsweep.record.state import JournalState, Role
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ShownTrial:
     """A trial in one of its roles.
 
@@ -56,17 +56,28 @@ def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial
         every: also the trials that are not asked for, once for each phase in which they were.
     """
     question = _Question(state)
-    found: list[tuple[Order, ShownTrial]] = []
+    found: list[_Found] = []
     for key, spec in state.specs.items():
         asked = list(question.asks(spec, state.roles[key]))
         found += asked
         if every:
-            known = {trial.spec.phase for _, trial in asked}
+            known = {one.role.phase for one in asked}
             latest = {role.phase: role for role in state.roles[key] if role.phase not in known}
-            found += [(_LAST, _shown(spec, role, asked=False)) for role in latest.values()]
-    found.sort(key=lambda pair: pair[0])
-    among = datasets_of(state.plan) or frozenset(trial.spec.dataset for _, trial in found)
-    return _with_chosen([replace(trial, among=among) for _, trial in found], state)
+            found += [_Found(_LAST, spec, role, "") for role in latest.values()]
+    found.sort(key=lambda one: one.order)
+    among = datasets_of(state.plan) or frozenset(one.role.dataset for one in found)
+    chosen = _chosen(found, state)
+    return [
+        ShownTrial(
+            spec=_as_planned(one.spec, one.role),
+            label=one.role.label,
+            search=one.role.search,
+            asked=one.order is not _LAST,
+            chosen=one.is_reported and chosen.get(one.role.search, one.point) == one.point,
+            among=among,
+        )
+        for one in found
+    ]
 
 
 def datasets_of(plan: PlanRecord) -> frozenset[str]:
@@ -98,10 +109,12 @@ def left_out_as_data_changed(state: JournalState, shown: Iterable[ShownTrial]) -
         state: what the journal says.
         shown: `shown_trials` of it.
     """
-    asked = [trial.spec for trial in shown]
-    keys, now = {spec.key for spec in asked}, {(_place(spec), spec.fingerprint) for spec in asked}
+    asked = {trial.spec.key: trial.spec for trial in shown}
+    left = [state.specs[key] for key in state.results if key not in asked and key in state.specs]
+    if not left:
+        return Counter()
+    now = {(_place(spec), spec.fingerprint) for spec in asked.values()}
     places = {place for place, _ in now}
-    left = (state.specs[key] for key in state.results if key not in keys and key in state.specs)
     return Counter(
         spec.dataset for spec in left if _place(spec) in places and (_place(spec), spec.fingerprint) not in now
     )
@@ -128,6 +141,19 @@ for."""
 _LAST: Order = (2,)
 
 
+class _Found(NamedTuple):
+    """A trial in one of its roles, and where it stands; `point` is that of a search, in canonical JSON."""
+
+    order: Order
+    spec: TrialSpec
+    role: Role
+    point: str
+
+    @property
+    def is_reported(self) -> bool:
+        return self.order is not _LAST and self.role.phase == "report"
+
+
 class _Question:
     """What the latest plan asks for, laid out for looking trials up."""
 
@@ -151,21 +177,22 @@ class _Question:
             for search in plan.searches
         }
 
-    def asks(self, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[tuple[Order, ShownTrial]]:
+    def asks(self, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[_Found]:
         """Yields a trial in each role in which it is asked for."""
-        if spec.seed < self._report_seeds:
+        if self._cells and spec.seed < self._report_seeds:
             for place, cell in self._cells.get(spec.cell_key, ()):
                 role = Role(phase="report", label=cell.label, dataset=cell.dataset)
-                yield (0, place, spec.seed), _shown(spec, role, asked=True)
+                yield _Found((0, place, spec.seed), spec, role, "")
         for role in {(role.search, role.phase): role for role in roles if role.search in self._searches}.values():
-            point = self._points[role.search, role.phase].get(canonical_json(dict(role.point)))
-            if point is None or (role.phase == "report" and not self._is_reported(spec, role.search)):
+            point = canonical_json(dict(role.point))
+            number = self._points[role.search, role.phase].get(point)
+            if number is None or (role.phase == "report" and not self._is_reported(spec, role.search)):
                 continue
             for place, search in self._searches[role.search]:
                 own = role
                 if (role.label, role.dataset) != (search.label, search.dataset):  # it was called otherwise before
-                    own = replace(role, label=search.label, dataset=search.dataset)
-                yield (1, place, int(role.phase == "report"), point, spec.seed), _shown(spec, own, asked=True)
+                    own = role._replace(label=search.label, dataset=search.dataset)
+                yield _Found((1, place, int(role.phase == "report"), number, spec.seed), spec, own, point)
 
     def _is_reported(self, spec: TrialSpec, search: str) -> bool:
         return spec.seed < self._report_seeds and spec.heldout_fraction == self._heldout[search]
@@ -183,31 +210,24 @@ def _weight(trial: ShownTrial) -> tuple[bool, bool]:
     return trial.asked, trial.spec.phase == "report"
 
 
-def _shown(spec: TrialSpec, role: Role, *, asked: bool) -> ShownTrial:
-    if (spec.dataset, spec.phase, spec.point) != (role.dataset, role.phase, role.point):
-        spec = replace(spec, dataset=role.dataset, phase=role.phase, point=role.point)
-    return ShownTrial(spec=spec, label=role.label, search=role.search, asked=asked)
+def _as_planned(spec: TrialSpec, role: Role) -> TrialSpec:
+    if (spec.dataset, spec.phase, spec.point) == (role.dataset, role.phase, role.point):
+        return spec
+    return replace(spec, dataset=role.dataset, phase=role.phase, point=role.point)
 
 
-def _with_chosen(found: Sequence[ShownTrial], state: JournalState) -> list[ShownTrial]:
-    """Marks what the report counts. Of a search that is the first of its selected points, best first, that has a result
-    that is ok, else the first: the order of selection decides, never the numbers that are reported."""
+def _chosen(found: Iterable[_Found], state: JournalState) -> dict[str, str]:
+    """Returns the point of each search that the report counts: the first of its selected points, best first, that has a
+    result that is ok, else the first. The order of selection decides, never the numbers that are reported."""
     rescored: dict[str, dict[str, bool]] = {}  # search → its re-scored points, and whether any of their trials is ok
-    for trial in found:
-        if trial.asked and trial.search and trial.spec.phase == "report":
-            point, result = canonical_json(dict(trial.spec.point)), state.results.get(trial.spec.key)
-            points = rescored.setdefault(trial.search, {})
-            points[point] = points.get(point, False) or (result is not None and result.status is Status.OK)
+    for one in found:
+        if one.is_reported and one.role.search:
+            result, points = state.results.get(one.spec.key), rescored.setdefault(one.role.search, {})
+            points[one.point] = points.get(one.point, False) or (result is not None and result.status is Status.OK)
     chosen: dict[str, str] = {}
     for search, points in rescored.items():
         proposed = {one.number: one.point for one in state.proposals.get(search, ())}
         order = _numbered(proposed[number] for number in state.selected.get(search, ()) if number in proposed)
         ranked = sorted(points, key=lambda point: order.get(point, len(order)))
         chosen[search] = next((point for point in ranked if points[point]), ranked[0])
-    return [replace(trial, chosen=True) if _is_chosen(trial, chosen) else trial for trial in found]
-
-
-def _is_chosen(trial: ShownTrial, chosen: Mapping[str, str]) -> bool:
-    if not trial.asked or trial.spec.phase != "report":
-        return False
-    return not trial.search or chosen[trial.search] == canonical_json(dict(trial.spec.point))
+    return chosen

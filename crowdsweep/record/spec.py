@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import sha256
 from math import isfinite
 from typing import Annotated, Any, Literal
@@ -22,7 +21,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 
 def canonical_json(value: Any) -> str:
     """Returns JSON with sorted keys and no spaces: equal values give equal text."""
-    return _CANONICAL.encode(value)
+    return "{}" if value == {} else _CANONICAL.encode(value)  # most datasets have no parameters
 
 
 def digest(value: Any) -> str:
@@ -36,17 +35,18 @@ def _in_64_bits(value: Scalar) -> Scalar:
     return value
 
 
-def _surely_has_a_digest(value: Any) -> bool:
-    """Whether that can be seen at a glance, as of most values: reading a record looks at a million of them."""
-    kind = type(value)
-    if kind is float:
-        return isfinite(value)
-    return (kind is str and value.isascii()) or kind is bool or (kind is int and -_LARGEST <= value < _LARGEST)
+_NONE: Mapping[str, Any] = {}
+"""One for all records without parameters."""
 
 
 def _with_a_digest(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    if all(name.isascii() and _surely_has_a_digest(one) for name, one in value.items()):
-        return value
+    for name, one in value.items():  # of most that is seen at a glance: reading a record looks at a million of them
+        kind = type(one)
+        plain = isfinite(one) if kind is float else kind is bool or (kind is str and one.isascii())
+        if not name.isascii() or not (plain or (kind is int and -_LARGEST <= one < _LARGEST)):
+            break
+    else:
+        return value or _NONE
     try:
         digest(dict(value))
     except (TypeError, ValueError) as error:
@@ -60,8 +60,16 @@ Settings = Annotated[Mapping[str, Annotated[Scalar, AfterValidator(_in_64_bits)]
 """Parameters of a dataset of which a key can be made."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialSpec:
+class _Keyed:
+    """Where a trial's keys are kept once they are known: a dictionary for that would double the memory of a record."""
+
+    __slots__ = ("_known_cell_key", "_known_key")
+    _known_cell_key: str
+    _known_key: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialSpec(_Keyed):
     """One fit and its scores: model × dataset × point × seed.
 
     Attributes:
@@ -95,18 +103,29 @@ class TrialSpec:
     phase: Phase = "report"
     point: Params = field(default_factory=dict)
 
-    @cached_property
+    @property
     def key(self) -> str:
         """Hash of all that decides the result: 16 hex digits."""
+        try:
+            return self._known_key
+        except AttributeError:
+            object.__setattr__(self, "_known_key", self._key())
+            return self._known_key
+
+    def _key(self) -> str:
         if self.early_stop:
             return digest({**self._cell(), "seed": self.seed, "early_stop": self.early_stop})
         cell = canonical_json(self._cell())  # of whose names the seed's is the last: no need to sort again
         return sha256(f'{cell[:-1]},"seed":{self.seed}}}'.encode()).hexdigest()[:16]
 
-    @cached_property
+    @property
     def cell_key(self) -> str:
         """Hash of the cell that the trial belongs to: the key without the seed."""
-        return digest(self._cell())
+        try:
+            return self._known_cell_key
+        except AttributeError:
+            object.__setattr__(self, "_known_cell_key", digest(self._cell()))
+            return self._known_cell_key
 
     def _cell(self) -> dict[str, Any]:
         return {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from crowdsweep.record.events import PointProposed, PointsTold, RunsCreated, SweepFinished, SweepStarted, SweepStatus
 from crowdsweep.record.plan_record import PlanRecord
@@ -11,8 +11,7 @@ from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import Phase, TrialSpec
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Role:
+class Role(NamedTuple):
     """What a trial was asked for. A trial is run once, whoever asks for it: it may have several roles.
 
     Attributes:
@@ -27,7 +26,7 @@ class Role:
     label: str
     dataset: str
     search: str = ""
-    point: Mapping[str, Any] = field(default_factory=dict)
+    point: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Figures: the numbers in them, and that they fit where they are put."""
 
+import io
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -10,6 +12,7 @@ import pytest
 from matplotlib.text import Annotation
 
 from crowdsweep.analysis.maps import laid_out
+from crowdsweep.analysis.ranks import CriticalDifference
 from crowdsweep.analysis.searches import SearchedPoints
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.studies.contract import Curve, CurveLine
@@ -30,7 +33,7 @@ from crowdsweep.views.figures import (
     to_svg,
     training_curves,
 )
-from crowdsweep.views.figures.drawing import spread_out
+from crowdsweep.views.figures.drawing import spread_out, style, to_file
 
 
 def _bar(label: str, mean: float, **settings: object) -> Bar:
@@ -303,3 +306,51 @@ def test_a_matrix_carries_the_names_of_its_classes() -> None:
     assert names[0] == "yes"
     assert names[1].startswith("a name of a class")
     assert names[1].endswith("…")
+
+
+def _shapes(svg: str) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The box of a picture, and the coordinates of each of its paths."""
+    root = ET.fromstring(svg)
+    paths = [path.get("d", "") for path in root.iter("{http://www.w3.org/2000/svg}path")]
+    return np.array(root.get("viewBox", "").split(), dtype=float), [
+        np.array(re.findall(r"-?[\d.]+", path), dtype=float) for path in paths
+    ]
+
+
+DRAWN = {
+    "ranks": lambda: mean_ranks(
+        {name: [float(place), place + 1.0] for place, name in enumerate("abcd")},
+        CriticalDifference(difference=1.5, joined=[(0, 2), (1, 3)]),
+    ),
+    "means": lambda: means_with_intervals([_bar("a", 0.9, text="90 ± 2"), _bar("b", 0.8)], "test_accuracy"),
+    "curve": lambda: curve(Curve(title="t", x_label="x", y_label="y", lines=[_line("a"), _line("b")], log_x=True)),
+    "search": lambda: search_curve({0: 0.5, 1: 0.4, 2: None, 3: 0.7}, "maximize", "dev_kl"),
+    "slices": lambda: slices(SEARCHED, "dev_accuracy"),
+    "points": lambda: parallel_coordinates(SEARCHED, "maximize", "dev_accuracy"),
+    "training": lambda: training_curves({"a": [[(1, 0.5), (2, 0.6)]], "b": [[(1, 0.2), (2, 0.3)]]}, "dev_accuracy"),
+    "importances": lambda: importances({"a": 0.2, "b": 0.7, "c": 0.1}),
+    "matrix": lambda: heat_map([[0.9, 0.1], [0.2, 0.8]], ["yes", "no"]),
+    "items": lambda: item_map(np.arange(24.0).reshape(12, 2), np.arange(12) % 3, ["zero", "one"]),
+    "clusters": lambda: cluster_labels(
+        np.random.default_rng(0).dirichlet(np.ones(3), size=(3, 4)), np.array([7.0, 2.5, 1.0]), np.arange(4.0) + 1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn_once_it_is_what_matplotlib_saves(name: str) -> None:
+    """Each line, letter and mark stands where `savefig` puts it, which draws every figure twice to cut its margins;
+    also beside the figure's canvas, where matplotlib's renderer leaves lines out."""
+    buffer, figure = io.BytesIO(), DRAWN[name]()
+    with style():
+        figure.savefig(buffer, format="svg", bbox_inches="tight")
+    (box, expected), (own_box, found) = (
+        _shapes(buffer.getvalue().decode()),
+        _shapes(to_file(DRAWN[name](), "svg").decode()),
+    )
+    np.testing.assert_allclose(own_box[2:], box[2:], atol=0.02)
+    corner = own_box[:2]
+    for before, now in list(zip(expected, found, strict=True))[1:]:  # the first is the canvas
+        assert len(before) == len(now)
+        moved = now.reshape(-1, 2) - before.reshape(-1, 2) if len(now) % 2 == 0 else np.zeros((1, 2))
+        assert np.abs(moved).max(initial=0.0) < 0.02 or np.abs(moved - corner).max() < 0.02

@@ -23,6 +23,7 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
+from crowdsweep.units import show_seconds
 from crowdsweep.views.figures.of_report import figures_of
 from crowdsweep.views.page.page import render_page
 from crowdsweep.views.terminal.plan import describe_plan
@@ -307,6 +308,9 @@ def test_page_terminal_and_figures_show_the_front(store: Store) -> None:
     lines = text[text.index("Pareto front of the search") :].splitlines()[2:]
     shown = [int(line.split("\t")[0]) for line in lines[: lines.index("")]]
     assert shown == [point.number for point in one.front[:12]], "the best by the first objective first"
+    times = [show_seconds(point.values[1].mean) for point in one.front[:12]]
+    assert [line.split("\t")[2] for line in lines[: lines.index("")]] == times, "as every other table says a time"
+    assert all(f">{time} (" in search for time in times), "and on the page with its interval"
     titles = [figure.title for figure in figures_of(found)]
     assert titles.count("Pareto front of the search of dawid-skene on anesthesia") == 1
     assert any("looked for the Pareto front of that score and time per trial" in line for line in page.splitlines())

@@ -3,6 +3,7 @@ goes on as it began."""
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -14,12 +15,14 @@ import pytest
 from driven import by_seed, config_of, decisions, drive, numbers
 from fakes import Killed, MemoryJournal
 
+from crowdsweep.analysis.standing import sweep_status
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import SweepFileError
 from crowdsweep.models import registered
 from crowdsweep.record.events import PointsTold, ToldPoint
 from crowdsweep.record.journal import Journal
+from crowdsweep.record.naming import told_words
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.resume import MakeSearcher
@@ -27,6 +30,7 @@ from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
 from crowdsweep.views.report_files import write_report
 from crowdsweep.views.terminal.plan import describe_plan
+from crowdsweep.views.terminal.stores import describe_status
 
 TWO = {"smoothing": {"min": 0.0, "max": 1.0}, "shrinkage": {"min": 0.0, "max": 10.0}}
 
@@ -101,6 +105,11 @@ def test_what_was_told_is_marked_and_counts_for_nothing_else(first: Path, tmp_pa
     assert outcome.planned == len(slots.ran) == plan.n_trials
     assert len(journal.state.proposals[search.key]) == search.limit
     assert journal.state.told == {search.key: PointsTold(search=search.key, points=search.told)}
+    status = sweep_status(journal.state)
+    assert status["told"] == Counter(point.source for point in search.told), "each earlier sweep by its name"
+    assert f"its searches began with points of earlier sweeps: {told_words(status['told'])}" in describe_status(
+        status, "done", None
+    )
     best = max(search.told, key=lambda one: one.value)
     assert journal.state.proposals[search.key][0].point == best.point, "only what is its own can be selected"
     store = kept(journal, tmp_path / "second")

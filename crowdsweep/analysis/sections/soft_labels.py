@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crowdsweep.analysis.compare import describe_dataset
 from crowdsweep.analysis.counted import counted, scores_of
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.paired import SideBySide, side_by_side
 from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome
 from crowdsweep.record.array_names import kurtosis_name
 from crowdsweep.record.kept_arrays import array_of
+from crowdsweep.record.naming import describe_dataset
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.state import JournalState

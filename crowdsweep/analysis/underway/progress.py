@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,8 +25,8 @@ from crowdsweep.record.flags import flag_words
 from crowdsweep.record.naming import dataset_words
 from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.record.result import Status, TrialResult
-from crowdsweep.record.shown import one_each, shown_trials
-from crowdsweep.record.spec import TrialSpec
+from crowdsweep.record.shown import ShownTrial, one_each, shown_trials
+from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.record.state import JournalState
 
 LAST_FAILURES = 3
@@ -82,18 +82,19 @@ class Progress:
         self._known: Counter[Cell] = Counter()  # those that were asked for
         self._done: Counter[Cell] = Counter()
         self._among: set[str] = set()
+        self._named: dict[tuple[str, str], str] = {}  # datasets with their parameters, as people call them
         self._asked: dict[str, AskedTrial] = {}
         self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, Status] = {}
         self._metrics: dict[str, str] = {}  # cell or search → the metric that is scored while its trials train
         self._bests = Bests({}, PlanRecord())
 
-    def begin(self, state: JournalState) -> None:
-        """Takes what a journal says of the trials that its sweep asks for now."""
+    def begin(self, state: JournalState, shown: Sequence[ShownTrial] | None = None) -> None:
+        """Takes what a journal says of the trials that its sweep asks for now: `shown`, where known already."""
         self.name, self.status = state.name, state.status
         self._plan(state.config, state.plan)
         self._earlier = state.results
-        for trial in one_each(shown_trials(state)).values():
+        for trial in one_each(shown_trials(state) if shown is None else shown).values():
             self._ask(trial.spec, trial.label, trial.search)
 
     @property
@@ -204,6 +205,7 @@ class Progress:
         self._metrics = {cell.key: cell.metric for cell in [*plan.cells, *plan.searches]}
         self._bests = Bests(config, plan)
         self._among = {row.dataset for row in plan.datasets}
+        self._named = {}
         self._searched = {
             (one.label, dataset_words(one.dataset, one.dataset_params, self._among)) for one in plan.searches
         }
@@ -228,7 +230,10 @@ class Progress:
         return f"{longest[0]} on {longest[1]} takes long" if longest else "trials take longer"
 
     def _ask(self, spec: TrialSpec, label: str, search: str) -> None:
-        dataset = dataset_words(spec.dataset, spec.dataset_params, self._among)
+        place = spec.dataset, canonical_json(dict(spec.dataset_params))
+        if (dataset := self._named.get(place)) is None:
+            dataset = dataset_words(spec.dataset, spec.dataset_params, self._among)
+            self._named[place] = dataset
         metric = self._metrics.get(search or spec.cell_key, "score")
         fresh = spec.key not in self._asked
         self._asked[spec.key] = AskedTrial(spec=spec, label=label, dataset=dataset, search=search, metric=metric)

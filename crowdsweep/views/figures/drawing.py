@@ -20,6 +20,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_mixed import MixedModeRenderer
+from matplotlib.backends.backend_svg import FigureCanvasSVG, RendererSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -43,6 +45,7 @@ _OTHER_SCRIPTS = (  # fonts of scripts that matplotlib's own lacks, as systems h
 _DASHES = ("-", "--", "-.", ":")
 _DASHES_ALONE = (*_DASHES, (0, (7, 1, 1, 1, 1, 1)), (0, (4, 3)))  # of lines without markers
 _ENLARGED = 1.4  # times its own width that a page may show a figure
+_CANVAS = 3  # times the figure's size, to the right of it and above: where labels and bars beside the axes stand
 _FLAT = 1e-4  # of their size: values that differ by less are drawn as the same
 _LABEL_POINTS = 11.0  # that a line of text takes
 _FAR = 12.0  # times the usual distance from the middle: beyond, a value leaves the scale to the others
@@ -104,20 +107,32 @@ def _has_letters(text: str) -> bool:
     return all(ord(letter) in _letters() for letter in text if letter.isprintable())
 
 
-def _svg_of(figure: Figure, metadata: Mapping[str, Any]) -> bytes:
+def _svg_of(figure: Figure, metadata: Mapping[str, Any]) -> str:
     """Returns a figure as SVG. Texts whose letters no font here has are written as texts, which the reader's fonts may
     show: which these are is known when names of ticks are made, so that such a figure, of which are few, is drawn
     again."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata=metadata)
+    svg = _drawn(figure, metadata)
     lacking = [text for text in figure.findobj(Text) if not _has_letters(text.get_text())]
-    if not lacking:
-        return buffer.getvalue()
     for text in lacking:
         text.draw = partial(_draw_as_text, text.draw)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata=metadata)
-    return buffer.getvalue()
+    return _drawn(figure, metadata) if lacking else svg
+
+
+def _drawn(figure: Figure, metadata: Mapping[str, Any]) -> str:
+    """Returns a figure as SVG, cut to what is drawn. `savefig` would draw it twice: first to learn where that ends."""
+    buffer, dots = io.StringIO(), figure.dpi
+    FigureCanvasSVG(figure)
+    figure.dpi = 72  # an inch, of SVG
+    width, height = _CANVAS * figure.get_size_inches()  # beyond its canvas the renderer draws no lines
+    vectors = RendererSVG(72 * width, 72 * height, buffer, image_dpi=round(dots), metadata=metadata)
+    renderer: Any = MixedModeRenderer(figure, width, height, dots, vectors)
+    figure.draw(renderer)
+    renderer.finalize()
+    left, low, right, high = 72 * figure.get_tightbbox(renderer).padded(mpl.rcParams["savefig.pad_inches"]).extents
+    figure.dpi = dots
+    size = f'width="{right - left:.6f}pt" height="{high - low:.6f}pt"'
+    cut = f'{size} viewBox="{left:.6f} {72 * height - high:.6f} {right - left:.6f} {high - low:.6f}"'
+    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt" viewBox="[^"]*"', cut, buffer.getvalue(), count=1)
 
 
 def _draw_as_text(draw: Callable[[Any], None], renderer: Any) -> None:
@@ -247,7 +262,7 @@ def to_file(figure: Figure, form: str) -> bytes:
     look: dict[str, Any] = {"dpi": DOTS, "facecolor": "white"} if form == "png" else {}
     with style():
         if form == "svg":
-            return _svg_of(figure, _NO_METADATA[form])
+            return _svg_of(figure, _NO_METADATA[form]).encode()
         figure.savefig(buffer, format=form, bbox_inches="tight", metadata=_NO_METADATA[form], **look)
     return buffer.getvalue()
 
@@ -263,7 +278,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     if telling is not None:
         telling.named()
     with style():
-        svg = _svg_of(figure, {"Date": None}).decode()
+        svg = _svg_of(figure, {"Date": None})
     svg = svg[svg.index("<svg") :]
     told = "" if telling is None else telling.told(svg)
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -272,7 +287,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     svg = svg.replace(INK, "currentColor").replace(ACCENT, f"var(--accent, {ACCENT})")
     svg = svg.replace(_BLUE, f"var(--blue, {_BLUE})")
     svg = re.sub(r"(font-family: [^;\"]*)", r"\1, sans-serif", svg)
-    width = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+)', svg)
+    width = re.search(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+)', svg)
     if width is None:
         raise ValueError("expected matplotlib's SVG to have a viewBox")
     label = html.escape(description, quote=True)

@@ -7,9 +7,16 @@ from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.trade_offs import TradeOffs
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import SPLITS, by_held_out
-from crowdsweep.metrics.shown import show_interval, show_number, show_printed, show_probability, show_with_interval
-from crowdsweep.metrics.wording import is_count, readable
+from crowdsweep.metrics.known import SECONDS, SPLITS, by_held_out
+from crowdsweep.metrics.shown import (
+    show_interval,
+    show_number,
+    show_printed,
+    show_probability,
+    show_score,
+    show_with_interval,
+)
+from crowdsweep.metrics.wording import is_count, readable, words
 from crowdsweep.record.naming import show_point, show_value
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.units import show_bytes, show_p, show_seconds
@@ -212,13 +219,17 @@ def front_table(found: TradeOffs) -> PageTable:
         PageRow(
             cells=[
                 f"point {point.number}",
-                *(show_with_interval(value, name) for name, value in zip(found.objectives, point.values, strict=True)),
+                *(
+                    (show_score if name == SECONDS else show_with_interval)(value, name)  # a time brings its unit
+                    for name, value in zip(found.objectives, point.values, strict=True)
+                ),
                 show_point(point.point),
             ]
         )
         for point in found.front[:_MOST_POINTS]
     ]
-    columns = ["number", *map(readable, found.objectives), "settings"]
+    names = [words(name) if name == SECONDS else readable(name) for name in found.objectives]
+    columns = ["number", *names, "settings"]
     return PageTable(
         columns=columns,
         rows=rows,

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from crowdsweep.analysis.compare import describe_dataset
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.training import Curves, Steps, training_curves
 from crowdsweep.analysis.sweep import AnalysedSweep
@@ -14,7 +13,7 @@ from crowdsweep.analysis.underway.now import Now, RunningTrial, SlotAtWork
 from crowdsweep.analysis.underway.places import places_of_trials
 from crowdsweep.metrics.shown import number_words, show_number
 from crowdsweep.metrics.wording import readable, words
-from crowdsweep.record.naming import show_point
+from crowdsweep.record.naming import describe_dataset, show_point
 from crowdsweep.units import show_bytes, show_seconds
 from crowdsweep.views import figures
 from crowdsweep.views.page.table import PageRow, PageTable, table_of

@@ -11,6 +11,7 @@ from crowdsweep.errors import JournalDamaged, JournalError, error_words, plain
 from crowdsweep.metrics.shown import number_words, score_words
 from crowdsweep.metrics.wording import words
 from crowdsweep.record.journal import read_journal
+from crowdsweep.record.naming import told_words
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import driver_of, written_at
@@ -106,6 +107,8 @@ def describe_status(found: dict[str, Any], state: str, width: int | None) -> str
         lines.append(f"{found['trials_lost_and_run_again']} times a trial's slot was lost and it ran again")
     if found["trials_gone_on_with"]:
         lines.append(f"{found['trials_gone_on_with']} trials went on from a checkpoint")
+    if found["told"]:
+        lines.append(f"its searches began with points of earlier sweeps: {told_words(found['told'])}")
     lines += left_out_words(found["left_out"], found["data_changed"])
     lines += [
         f"failed: {failure['trial']} ({failure['key']}): {failure['kind']}: {failure['message']}"
