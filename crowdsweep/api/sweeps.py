@@ -306,10 +306,7 @@ def _config(sweep: str | Path | Mapping[str, Any], overrides: Mapping[str, Any])
     words = [f"{key}={_as_json(key, value)}" for key, value in overrides.items()]
     if not isinstance(sweep, str | Path):
         return sweep_of(sweep, Where(), words)
-    asked = asked_sweep(sweep, words)
-    if asked.note:
-        _log.info("%s", asked.note)
-    return asked.config
+    return asked_sweep(sweep, words)
 
 
 def _as_json(key: str, value: Any) -> str:

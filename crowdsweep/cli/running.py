@@ -38,10 +38,7 @@ def asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
     """
     from crowdsweep.sweep.starter import begin
 
-    asked = begin.asked_sweep(sweep, overrides)
-    if asked.note:
-        say(plain(asked.note), err=True)
-    return asked.config
+    return begin.asked_sweep(sweep, overrides, lambda note: say(plain(note), err=True))
 
 
 def run_to_the_end(
