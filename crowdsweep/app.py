@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from crowdsweep.engine.address import wanted_address
 from crowdsweep.engine.executor import Executor
@@ -64,33 +64,70 @@ class NextSteps:
     report: str
 
 
-def run(
-    config: SweepConfig,
-    store: Store,
-    *,
-    engine: Engine | None = None,
-    address: str | None = None,
-    quiet: bool = False,
-    retry_failed: bool = False,
-    live: bool = False,
-) -> SweepOutcome:
-    """Runs a sweep, or goes on with it, with its record in `store`.
+class How(TypedDict, total=False):
+    """How a sweep is run, whatever its file asks for.
 
-    Args:
-        config: what to run.
-        store: folder of the record; made where it is missing.
+    Attributes:
         engine: overrides the sweep file's.
         address: of a Ray cluster to join; see `cluster.connect`.
         quiet: no progress.
         retry_failed: runs again what failed in earlier runs.
         live: keeps the report's page up to date meanwhile, and tells its address.
+    """
+
+    engine: Engine | None
+    address: str | None
+    quiet: bool
+    retry_failed: bool
+    live: bool
+
+
+def run_to_the_end(
+    config: SweepConfig,
+    store: Store,
+    *,
+    tell: Callable[[str], object],
+    show: Callable[["AnalysedSweep"], object] = lambda _: None,
+    show_end: Callable[[SweepOutcome], object] = lambda _: None,
+    command: str | None = None,
+    **how: Unpack[How],
+) -> SweepOutcome:
+    """Runs a sweep, writes its report, registers what its file asks for, and tells others.
+
+    Args:
+        config, store, how: as for `run`.
+        tell: takes what was registered, in words.
+        show: takes what the sweep found, once the report is written.
+        show_end: takes how the run ended, also where the report cannot be written.
+        command: that is told of the end; see `others_of`.
+
+    Raises:
+        BadInput, JournalLocked, InfeasibleRequest, NotWritten, NotOurs: as `run` and `finish`.
+    """
+    with notifying(config, store, command) as ended:
+        outcome = run(config, store, **how)
+        ended.append(outcome)
+        try:
+            if not (how.get("quiet") or outcome.dropped):
+                _say(f"{config.name}: writing the report…")
+            found = finish(config, store, outcome)
+            if found is not None:
+                show(found)
+                register(found, config, outcome, tell)
+        finally:
+            show_end(outcome)
+    return outcome
+
+
+def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
+    """Runs a sweep, or goes on with it, with its record in a folder that is made where it is missing.
 
     Raises:
         BadInput: the sweep cannot be run as it stands; nothing was run or written.
         JournalLocked: another driver is at work on this record.
         InfeasibleRequest: the cluster has no room for a single slot.
     """
-    used = engine or config.engine
+    used, address, quiet = how.get("engine") or config.engine, how.get("address"), how.get("quiet", False)
     if address is not None and used != "ray":
         raise BadInput(
             f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray"
@@ -119,7 +156,7 @@ def run(
             executor = stack.enter_context(closing(_executor(plan, used, address)))
             tracker = _tracker(plan, store, journal, interrupts)
         mirrors = [*([] if quiet else [_terminal(journal)]), *([] if tracker is None else [tracker])]
-        if live:
+        if how.get("live"):
             from crowdsweep.views.live import LivePage  # noqa: PLC0415 - see above
 
             mirrors.append(LivePage(store, look=lambda: journal.state, slots=executor.slots_for, tell=_say))
@@ -132,7 +169,7 @@ def run(
             mirrors=mirrors,
             environment=environment(),
             interrupts=interrupts,
-            retry_failed=retry_failed,
+            retry_failed=how.get("retry_failed", False),
         )
         return replace(outcome, mlflow_lacks="" if tracker is None else tracker.lacks)
 

@@ -1,9 +1,8 @@
 """The sweep that a command is given, and how it is run: from its first trial to the words at its end."""
 
 import shlex
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -15,9 +14,10 @@ from crowdsweep.errors import plain
 from crowdsweep.record.store_uri import Store
 
 if TYPE_CHECKING:
-    from crowdsweep.app import NextSteps
+    from crowdsweep.analysis.sweep import AnalysedSweep
+    from crowdsweep.app import How, NextSteps
     from crowdsweep.sweep.driver import SweepOutcome
-    from crowdsweep.sweepfile.records import Engine, SweepConfig
+    from crowdsweep.sweepfile.records import SweepConfig
 
 
 overrides_option = click.option(
@@ -46,47 +46,28 @@ def run_to_the_end(
     place: Store,
     then: "NextSteps",
     *,
-    engine: "Engine | None" = None,
-    address: str | None = None,
-    quiet: bool = False,
-    retry_failed: bool = False,
-    live: bool = False,
     notify_command: str | None = None,
+    **how: "Unpack[How]",
 ) -> int:
-    """Runs a sweep as `app.run` does, writes its report, says how it ended and how to go on, and tells others; returns
-    the exit code."""
+    """Runs a sweep as `app.run_to_the_end` does, prints what it found and how to go on; returns the exit code."""
     from crowdsweep import app
 
-    with app.notifying(config, place, notify_command) as ended:
-        outcome = app.run(
-            config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed, live=live
-        )
-        ended.append(outcome)
-        return _finished(config, place, then, outcome, quiet=quiet)
+    def show(found: "AnalysedSweep") -> None:
+        from crowdsweep.views.terminal.grid import terminal_width
+        from crowdsweep.views.terminal.results import label_line, shown_results
 
+        click.echo(f"{shown_results(found, terminal_width())}\n")
+        click.echo(f"report:  {place / 'report.html'}")
+        click.echo(f"results: {place / 'results.parquet'}")
+        if config.tracking.enabled:
+            click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
+        if line := label_line(found):
+            click.echo(f"labels:  {line}")
 
-def _finished(config: "SweepConfig", place: Store, then: "NextSteps", outcome: "SweepOutcome", *, quiet: bool) -> int:
-    from crowdsweep import app
-
-    try:
-        if not (quiet or outcome.dropped):
-            with suppress(OSError):  # a terminal that was closed costs nobody the report
-                say(f"{config.name}: writing the report…", err=True)
-        found = app.finish(config, place, outcome)
-        if found is not None:
-            from crowdsweep.views.terminal.grid import terminal_width
-            from crowdsweep.views.terminal.results import label_line, shown_results
-
-            click.echo(f"{shown_results(found, terminal_width())}\n")
-            click.echo(f"report:  {place / 'report.html'}")
-            click.echo(f"results: {place / 'results.parquet'}")
-            if config.tracking.enabled:
-                click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
-            if line := label_line(found):
-                click.echo(f"labels:  {line}")
-            app.register(found, config, outcome, say)
-    finally:  # how to go on is said also where the report cannot be written
-        code = exit_code(outcome)
+    def show_end(outcome: "SweepOutcome") -> None:
         for line in app.closing_words(outcome, config, then):
-            say(line, err=code in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
-    return code
+            say(line, err=exit_code(outcome) in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
+
+    return exit_code(
+        app.run_to_the_end(config, place, tell=say, show=show, show_end=show_end, command=notify_command, **how)
+    )
