@@ -1,5 +1,4 @@
-"""What the command line and Python both do with a sweep: run it, finish it, say how it ended, register its labels,
-rebuild MLflow.
+"""What the command line and Python both do with a sweep: run it, finish it, say how it ended, register its labels.
 
 What comes after the last trial imports what it needs then: the first trial does not wait for statistics and drawing.
 """
@@ -21,11 +20,9 @@ from crowdsweep.errors import BadInput, CrowdsweepError, InfeasibleRequest, Jour
 from crowdsweep.paths import is_file
 from crowdsweep.record.events import Mirror
 from crowdsweep.record.fetched import stands_in
-from crowdsweep.record.journal import Journal, open_rows, read_journal
-from crowdsweep.record.shown_uri import without_credentials
+from crowdsweep.record.journal import Journal
 from crowdsweep.record.store_files import JOURNAL_FILE, check_store
 from crowdsweep.record.store_uri import Store
-from crowdsweep.record.stores import has_journal
 from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.interrupts import Interrupts
@@ -34,7 +31,7 @@ from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweep.warm_start import recorded_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
-from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
+from crowdsweep.tracking.uri import has_place
 from crowdsweep.views.notify import Others, message_of, others_of, tell_others
 from crowdsweep.views.terminal.messages import tell
 
@@ -305,67 +302,6 @@ def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome,
         return
     if not stands_in(folder, "classifier"):
         _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
-
-
-def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None:
-    """Rebuilds MLflow's runs of a sweep from its record: what is missing or incomplete is written again.
-
-    Args:
-        store: of the sweep.
-        uri: as for `tracking_uri`; the sweep's where it is None.
-        tell: takes what was done, in words.
-
-    Raises:
-        JournalError: there is no sweep in that folder.
-        BadInput: MLflow cannot be written, or a driver is at work, which writes MLflow itself.
-    """
-    from crowdsweep.analysis.sweep import analysed  # noqa: PLC0415 - see above
-    from crowdsweep.views.in_mlflow import publish  # noqa: PLC0415 - see above
-
-    tell(rebuild_mirror(store, uri))
-    found = analysed(store)
-    place = tracking_uri(store, uri) if uri else recorded_uri(store, found.state.config)
-    try:
-        publish(found, place)
-    except OSError as error:
-        raise BadInput(
-            f"MLflow at {without_credentials(place)}: the sweep's own page cannot be written: {error}; see to it, then "
-            f"do the same again"
-        ) from error
-
-
-def rebuild_mirror(store: Store, uri: str | None = None) -> str:
-    """Writes to MLflow the runs that it lacks of a sweep, and returns what was done in words; `mirror` writes the
-    sweep's page too."""
-    from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
-        reader_of,
-        rebuild,
-    )
-
-    with _alone(store):
-        state = read_journal(store)
-        tracking = state.config.get("tracking", {})
-        target = tracking_uri(store, uri) if uri else recorded_uri(store, state.config)
-        done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=_confusion)
-    return f"{without_credentials(target)}: {done}"
-
-
-@contextmanager
-def _alone(store: Store) -> Generator[None]:
-    """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
-    rows = None
-    if has_journal(store) and (not isinstance(store, Path) or os.access(store, os.W_OK)):
-        try:
-            rows = open_rows(store, write=True)
-        except JournalLocked as error:
-            raise BadInput(
-                f"{store}: a sweep runs here and writes MLflow itself; do this when it has ended ({error})"
-            ) from error
-    try:
-        yield
-    finally:
-        if rows is not None:
-            rows.close()
 
 
 def _say(words: str) -> None:

@@ -388,9 +388,9 @@ def label(
 @click.option("--uri", help="Where to write; MLFLOW_TRACKING_URI, else the database beside the record.")
 def mirror(store: Store, uri: str | None) -> None:
     """Rebuild MLflow's runs from the record: what is missing or incomplete is written again."""
-    from crowdsweep import app
+    from crowdsweep.views import in_mlflow
 
-    app.mirror(asked_store(store), uri, say)
+    in_mlflow.mirror(asked_store(store), uri, say)
 
 
 @commands.command()
