@@ -5,6 +5,7 @@ What comes after the last trial imports what it needs then: the first trial does
 
 import logging
 import os
+import shlex
 import signal
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -283,9 +284,7 @@ def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome,
     if not config.tracking.register or outcome.status != "done":
         return
     from crowdsweep.labelling.chosen import chosen_of_sweep  # noqa: PLC0415 - see above
-    from crowdsweep.labelling.folder import default_folder, fit_chosen  # noqa: PLC0415 - see above
-    from crowdsweep.labelling.in_mlflow import write_and_tell  # noqa: PLC0415 - see above
-    from crowdsweep.labelling.label_files import check_folder  # noqa: PLC0415 - see above
+    from crowdsweep.labelling.folder import default_folder, label_chosen  # noqa: PLC0415 - see above
     from crowdsweep.labelling.recipe import RECIPE  # noqa: PLC0415 - see above
 
     store, folder = found.store, found.store / "labels"
@@ -294,9 +293,8 @@ def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome,
     try:
         chosen = chosen_of_sweep(found)
         folder = default_folder(folder, chosen.dataset, chosen.fingerprint)
-        check_folder(folder)
-        fitted = fit_chosen(chosen)
-        write_and_tell(fitted, chosen, folder, ["crowdsweep", "label", str(store)], tell, uri=config.tracking.uri)
+        command = shlex.join(["crowdsweep", "label", str(store)])
+        label_chosen(chosen, folder, command, tell, uri=config.tracking.uri)
     except (CrowdsweepError, OSError) as error:
         _log.warning("tracking.register: nothing could be registered: %s", error)
         return

@@ -3,6 +3,7 @@
 Heavy libraries are imported inside the commands that need them, so that `--help` and the listings answer at once.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 from io import StringIO
@@ -352,9 +353,7 @@ def label(
     from crowdsweep.analysis.sweep import analysed
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.exports.asked import Exports
-    from crowdsweep.labelling.folder import default_folder, fit_chosen
-    from crowdsweep.labelling.in_mlflow import write_and_tell
-    from crowdsweep.labelling.label_files import check_folder
+    from crowdsweep.labelling.folder import default_folder, label_chosen
 
     if place is None:
         place = str(named_store(None))
@@ -375,12 +374,7 @@ def label(
     words += [*(["--dataset", dataset] if dataset else []), *(part for one in settings for part in ("--set", one))]
     asked = Exports(forms=exports, interface=interface)
     words += ["--seeds", str(chosen.n_seeds), "--out", str(folder), *asked.words]
-    check_folder(folder)  # before the fit, which may take long
-    say(f"{chosen.model}: {plain(chosen.why)}")
-    fitted = fit_chosen(chosen, asked)
-    if fitted.unfinished:
-        click.echo(f"warning: {plain(fitted.unfinished)}", err=True)
-    write_and_tell(fitted, chosen, folder, words, lambda line: say(plain(line)), asked=asked)
+    label_chosen(chosen, folder, shlex.join(words), lambda line: say(plain(line)), exports=asked)
 
 
 @commands.command()

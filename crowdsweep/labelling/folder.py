@@ -1,5 +1,7 @@
 """What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
 
+import logging
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +21,56 @@ from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.clusters import cluster_tables
 from crowdsweep.labelling.exports.asked import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
-from crowdsweep.labelling.label_files import LABELS, place_of
+from crowdsweep.labelling.in_mlflow import log_labels_classifier
+from crowdsweep.labelling.label_files import CLASSIFIER_OF_LABELS, LABELS, check_folder, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.paths import exists, is_folder
 from crowdsweep.record.fetched import as_folder, files_of
 from crowdsweep.record.store_uri import Store, near
+
+_log = logging.getLogger(__name__)
+
+
+def label_chosen(
+    chosen: Chosen,
+    folder: Store,
+    command: str,
+    tell: Callable[[str], object],
+    *,
+    exports: Exports = NOTHING,
+    uri: str | None = None,
+) -> None:
+    """Fits what was chosen, writes its labels, and logs the classifier of a sweep's labels in MLflow.
+
+    Args:
+        chosen, exports: as for `fit_chosen`.
+        folder: where labels go.
+        command: that does it again.
+        tell: takes what was done, in words.
+        uri: of MLflow, as the sweep file has it: the record keeps no secrets.
+
+    Raises:
+        BadInput, FitFailed, NotWritten: as `check_folder`, `fit_chosen` and `write_labels`.
+    """
+    check_folder(folder)  # before the fit, which may take long
+    tell(f"{chosen.model}: {chosen.why}")
+    fitted = fit_chosen(chosen, exports)
+    if fitted.unfinished:
+        _log.warning("%s", fitted.unfinished)
+    for line in write_labels(fitted, chosen, folder, command, exports):
+        tell(line)
+    if chosen.store is None:
+        return
+    with as_folder(folder, CLASSIFIER_OF_LABELS) as place:
+        try:
+            served = log_labels_classifier(chosen.store, place, fitted, uri)
+        except BadInput as error:
+            _log.warning("%s; the labels are written, label again to log it", error)
+        else:
+            if served:
+                tell(served)
 
 
 def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
