@@ -21,6 +21,7 @@ from crowdsweep.errors import BadInput, DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT, by_held_out
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
+from crowdsweep.models.needs import check_needs
 from crowdsweep.record.events import PointsTold
 from crowdsweep.record.spec import canonical_json, digest
 from crowdsweep.search.searchers import chosen_for
@@ -43,7 +44,6 @@ from crowdsweep.sweep.requirements import (
 from crowdsweep.sweep.warm_start import warm_started
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
 from crowdsweep.sweepfile.warm_start import source_of
-from crowdsweep.trial.runner import check_needs
 
 SEARCH_SEED = 1_000_000
 MOST_TRIALS = 10_000_000  # all of them are laid out in memory
