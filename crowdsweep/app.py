@@ -309,7 +309,7 @@ def _say(words: str) -> None:
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     cells = [*plan.cells, *(search.cell for search in plan.searches)]
-    shapes = [*dict.fromkeys([plan.config.resources, *(cell.resources for cell in cells if cell.resources)])]
+    shapes = [*dict.fromkeys([plan.config.resources, *(cell.resources for cell in cells)])]
     trial_minutes = plan.config.budget.trial_minutes
     if engine == "inline":
         return InlineExecutor(plan.bases, shapes, trial_minutes)

@@ -308,7 +308,7 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
         fixed=fixed,
         metric=metric,
         needs=needs,
-        resources=None if entry.resources == config.resources else entry.resources,
+        resources=entry.resources or config.resources,
     )
 
 
