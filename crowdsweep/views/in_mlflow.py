@@ -1,20 +1,16 @@
 """A sweep in MLflow: its page, written when the sweep has ended, and all of it written again from the record."""
 
 import logging
-import os
 import shlex
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
-from crowdsweep.errors import BadInput, JournalLocked
-from crowdsweep.record.journal import open_rows, read_journal
+from crowdsweep.errors import BadInput
+from crowdsweep.record.journal import read_journal, without_driver
 from crowdsweep.record.shown_uri import discreetly, without_credentials
 from crowdsweep.record.store_uri import Store
-from crowdsweep.record.stores import has_journal
 from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
 from crowdsweep.views.figures import heat_map, to_png
 from crowdsweep.views.mlflow.page import sweep_page
@@ -99,30 +95,12 @@ def rebuild_runs(store: Store, uri: str | None = None) -> str:
         rebuild,
     )
 
-    with _alone(store):
+    with without_driver(store):
         state = read_journal(store)
         place = recorded_uri(store, state.config, uri)
         experiment = state.config.get("tracking", {}).get("experiment") or state.name
         done = rebuild(state, place, experiment, read=reader_of(store), draw=lambda matrix: to_png(heat_map(matrix)))
     return f"{without_credentials(place)}: {done}"
-
-
-@contextmanager
-def _alone(store: Store) -> Generator[None]:
-    """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
-    rows = None
-    if has_journal(store) and (not isinstance(store, Path) or os.access(store, os.W_OK)):
-        try:
-            rows = open_rows(store, write=True)
-        except JournalLocked as error:
-            raise BadInput(
-                f"{store}: a sweep runs here and writes MLflow itself; do this when it has ended ({error})"
-            ) from error
-    try:
-        yield
-    finally:
-        if rows is not None:
-            rows.close()
 
 
 def publish(found: AnalysedSweep, uri: str) -> None:
