@@ -10,7 +10,6 @@ from crowdsweep.analysis import phrases
 from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, compare
 from crowdsweep.analysis.counted import Place
-from crowdsweep.analysis.flagged import flagged_notes
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.maps import Maps, maps_of
 from crowdsweep.analysis.next_steps import NextStep, next_steps
@@ -208,7 +207,7 @@ class AnalysedSweep:
             *phrases.ranked_by_heldout(self.comparison),
             *phrases.chosen_by_gold(self.comparison, self.state.plan.searches),
             *phrases.refused(self.state.plan.refused, {row.dataset for row in self.state.plan.datasets}),
-            *flagged_notes(self.state, self.trials),
+            *phrases.flagged_notes(self.state, self.trials),
         ]
 
     @cached_property

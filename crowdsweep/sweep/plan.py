@@ -30,8 +30,7 @@ from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
 from crowdsweep.sweep.cost_estimate import cost_of, cost_row
 from crowdsweep.sweep.early_stop import early_stop_of, early_stop_words, idle_early_stop, raced_after
-from crowdsweep.sweep.pilot import Outputs
-from crowdsweep.sweep.pilots import Pilots
+from crowdsweep.sweep.pilot import Outputs, Pilots
 from crowdsweep.sweep.requirements import (
     NOTHING_TO_HOLD_OUT,
     check_metric,

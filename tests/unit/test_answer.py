@@ -12,9 +12,8 @@ from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import compare
-from crowdsweep.analysis.flagged import flagged_notes
 from crowdsweep.analysis.next_steps import next_steps
-from crowdsweep.analysis.phrases import worth_of_heldout
+from crowdsweep.analysis.phrases import flagged_notes, worth_of_heldout
 from crowdsweep.analysis.references import References
 from crowdsweep.analysis.searches import searches
 from crowdsweep.analysis.sections.confusions import CrowdMatrix
