@@ -1,17 +1,17 @@
-"""Actions on a sweep that command line and Python share: run it, finish it, say how it ended, register its labels,
-rebuild MLflow.
+"""Actions on a sweep that command line and Python share: run it, finish it, say how it ended, register its labels.
 
 What comes after the last trial imports what it needs then: the first trial does not wait for statistics and drawing.
 """
 
 import logging
 import os
+import shlex
 import signal
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from crowdsweep.engine.address import wanted_address
 from crowdsweep.engine.executor import Executor
@@ -21,11 +21,9 @@ from crowdsweep.errors import BadInput, CrowdsweepError, InfeasibleRequest, Jour
 from crowdsweep.paths import is_file
 from crowdsweep.record.events import Mirror
 from crowdsweep.record.fetched import stands_in
-from crowdsweep.record.journal import Journal, open_rows, read_journal
-from crowdsweep.record.shown_uri import without_credentials
+from crowdsweep.record.journal import Journal
 from crowdsweep.record.store_files import JOURNAL_FILE, check_store
 from crowdsweep.record.store_uri import Store
-from crowdsweep.record.stores import has_journal
 from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.interrupts import Interrupts
@@ -34,7 +32,7 @@ from crowdsweep.sweep.resume import data_changes
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweep.warm_start import recorded_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
-from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
+from crowdsweep.tracking.uri import has_place
 from crowdsweep.views.notify import Others, message_of, others_of, tell_others
 from crowdsweep.views.terminal.messages import tell
 
@@ -64,33 +62,70 @@ class NextSteps:
     report: str
 
 
-def run(
-    config: SweepConfig,
-    store: Store,
-    *,
-    engine: Engine | None = None,
-    address: str | None = None,
-    quiet: bool = False,
-    retry_failed: bool = False,
-    live: bool = False,
-) -> SweepOutcome:
-    """Runs a sweep, or goes on with it, with its record in `store`.
+class How(TypedDict, total=False):
+    """How a sweep is run, whatever its file asks for.
 
-    Args:
-        config: what to run.
-        store: folder of the record; made where it is missing.
+    Attributes:
         engine: overrides the sweep file's.
         address: of a Ray cluster to join; see `cluster.connect`.
         quiet: no progress.
         retry_failed: runs again what failed in earlier runs.
         live: keeps the report's page up to date meanwhile, and tells its address.
+    """
+
+    engine: Engine | None
+    address: str | None
+    quiet: bool
+    retry_failed: bool
+    live: bool
+
+
+def run_to_the_end(
+    config: SweepConfig,
+    store: Store,
+    *,
+    tell: Callable[[str], object],
+    show: Callable[["AnalysedSweep"], object] = lambda _: None,
+    show_end: Callable[[SweepOutcome], object] = lambda _: None,
+    command: str | None = None,
+    **how: Unpack[How],
+) -> SweepOutcome:
+    """Runs a sweep, writes its report, registers what its file asks for, and tells others.
+
+    Args:
+        config, store, how: as for `run`.
+        tell: takes what was registered, in words.
+        show: takes what the sweep found, once the report is written.
+        show_end: takes how the run ended, also where the report cannot be written.
+        command: that is told of the end; see `others_of`.
+
+    Raises:
+        BadInput, JournalLocked, InfeasibleRequest, NotWritten, NotOurs: as `run` and `finish`.
+    """
+    with notifying(config, store, command) as ended:
+        outcome = run(config, store, **how)
+        ended.append(outcome)
+        try:
+            if not (how.get("quiet") or outcome.dropped):
+                _say(f"{config.name}: writing the report…")
+            found = finish(config, store, outcome)
+            if found is not None:
+                show(found)
+                register(found, config, outcome, tell)
+        finally:
+            show_end(outcome)
+    return outcome
+
+
+def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
+    """Runs a sweep, or goes on with it, with its record in a folder that is made where it is missing.
 
     Raises:
         BadInput: the sweep cannot be run as it stands; nothing was run or written.
         JournalLocked: another driver is at work on this record.
         InfeasibleRequest: the cluster has no room for a single slot.
     """
-    used = engine or config.engine
+    used, address, quiet = how.get("engine") or config.engine, how.get("address"), how.get("quiet", False)
     if address is not None and used != "ray":
         raise BadInput(
             f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray"
@@ -119,7 +154,7 @@ def run(
             executor = stack.enter_context(closing(_executor(plan, used, address)))
             tracker = _tracker(plan, store, journal, interrupts)
         mirrors = [*([] if quiet else [_terminal(journal)]), *([] if tracker is None else [tracker])]
-        if live:
+        if how.get("live"):
             from crowdsweep.views.live import LivePage  # noqa: PLC0415 - see above
 
             mirrors.append(LivePage(store, look=lambda: journal.state, slots=executor.slots_for, tell=_say))
@@ -132,7 +167,7 @@ def run(
             mirrors=mirrors,
             environment=environment(),
             interrupts=interrupts,
-            retry_failed=retry_failed,
+            retry_failed=how.get("retry_failed", False),
         )
         return replace(outcome, mlflow_lacks="" if tracker is None else tracker.lacks)
 
@@ -249,9 +284,7 @@ def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome,
     if not config.tracking.register or outcome.status != "done":
         return
     from crowdsweep.labelling.chosen import chosen_of_sweep  # noqa: PLC0415 - see above
-    from crowdsweep.labelling.folder import default_folder, fit_chosen  # noqa: PLC0415 - see above
-    from crowdsweep.labelling.in_mlflow import write_and_tell  # noqa: PLC0415 - see above
-    from crowdsweep.labelling.label_files import check_folder  # noqa: PLC0415 - see above
+    from crowdsweep.labelling.folder import default_folder, label_chosen  # noqa: PLC0415 - see above
     from crowdsweep.labelling.recipe import RECIPE  # noqa: PLC0415 - see above
 
     store, folder = found.store, found.store / "labels"
@@ -260,76 +293,13 @@ def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome,
     try:
         chosen = chosen_of_sweep(found)
         folder = default_folder(folder, chosen.dataset, chosen.fingerprint)
-        check_folder(folder)
-        fitted = fit_chosen(chosen)
-        write_and_tell(fitted, chosen, folder, ["crowdsweep", "label", str(store)], tell, uri=config.tracking.uri)
+        command = shlex.join(["crowdsweep", "label", str(store)])
+        label_chosen(chosen, folder, command, tell, uri=config.tracking.uri)
     except (CrowdsweepError, OSError) as error:
         _log.warning("tracking.register: nothing could be registered: %s", error)
         return
     if not stands_in(folder, "classifier"):
         _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
-
-
-def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None:
-    """Rebuilds MLflow's runs of a sweep from its record: what is missing or incomplete is written again.
-
-    Args:
-        store: of the sweep.
-        uri: as for `tracking_uri`; the sweep's where it is None.
-        tell: takes what was done, in words.
-
-    Raises:
-        JournalError: there is no sweep in that folder.
-        BadInput: MLflow cannot be written, or a driver is at work, which writes MLflow itself.
-    """
-    from crowdsweep.analysis.sweep import analysed  # noqa: PLC0415 - see above
-    from crowdsweep.views.in_mlflow import publish  # noqa: PLC0415 - see above
-
-    tell(rebuild_mirror(store, uri))
-    found = analysed(store)
-    place = tracking_uri(store, uri) if uri else recorded_uri(store, found.state.config)
-    try:
-        publish(found, place)
-    except OSError as error:
-        raise BadInput(
-            f"MLflow at {without_credentials(place)}: the sweep's own page cannot be written: {error}; see to it, then "
-            f"do the same again"
-        ) from error
-
-
-def rebuild_mirror(store: Store, uri: str | None = None) -> str:
-    """Writes a sweep's missing runs to MLflow and returns, in words, what was done; `mirror` writes the sweep's page
-    too.
-    """
-    from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
-        reader_of,
-        rebuild,
-    )
-
-    with _alone(store):
-        state = read_journal(store)
-        tracking = state.config.get("tracking", {})
-        target = tracking_uri(store, uri) if uri else recorded_uri(store, state.config)
-        done = rebuild(state, target, tracking.get("experiment") or state.name, read=reader_of(store), draw=_confusion)
-    return f"{without_credentials(target)}: {done}"
-
-
-@contextmanager
-def _alone(store: Store) -> Generator[None]:
-    """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there."""
-    rows = None
-    if has_journal(store) and (not isinstance(store, Path) or os.access(store, os.W_OK)):
-        try:
-            rows = open_rows(store, write=True)
-        except JournalLocked as error:
-            raise BadInput(
-                f"{store}: a sweep runs here and writes MLflow itself; do this when it has ended ({error})"
-            ) from error
-    try:
-        yield
-    finally:
-        if rows is not None:
-            rows.close()
 
 
 def _say(words: str) -> None:
@@ -339,7 +309,7 @@ def _say(words: str) -> None:
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     cells = [*plan.cells, *(search.cell for search in plan.searches)]
-    shapes = [*dict.fromkeys([plan.config.resources, *(cell.resources for cell in cells if cell.resources)])]
+    shapes = [*dict.fromkeys([plan.config.resources, *(cell.resources for cell in cells)])]
     trial_minutes = plan.config.budget.trial_minutes
     if engine == "inline":
         return InlineExecutor(plan.bases, shapes, trial_minutes)

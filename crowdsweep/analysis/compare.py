@@ -17,7 +17,6 @@ from jaxtyping import Float
 
 from crowdsweep.analysis.paired import PairedTest, Scores, against_best
 from crowdsweep.analysis.ranks import MeanRanks, mean_ranks
-from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import metric_columns
 from crowdsweep.metrics.intervals import Estimate, Varies, estimate
 from crowdsweep.metrics.known import by_held_out, repeats_votes
@@ -26,6 +25,7 @@ from crowdsweep.metrics.shown import unsound_words
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.record.naming import describe_dataset, is_thinned
+from crowdsweep.record.plan_record import DatasetRecord
 from crowdsweep.record.result import Status
 from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric, PublishedValue
@@ -114,7 +114,7 @@ class DatasetComparison:
     gold: Sequence[Score]
     unranked: Sequence[Score]
     other_points: Sequence[Score] = ()
-    references: References = field(default_factory=References)
+    references: DatasetRecord
     among: frozenset[str] = frozenset()
 
     @property
@@ -197,7 +197,7 @@ def compare(
     metric: Metric | None = None,
     published: Sequence[PublishedValue] = (),
     gold_models: frozenset[str] = frozenset(),
-    references: Mapping[tuple[str, str], References] | None = None,
+    references: Mapping[tuple[str, str], DatasetRecord] | None = None,
     item_scores: ItemScores = no_item_scores,
     by: str = "",
 ) -> Comparison:
@@ -227,7 +227,7 @@ def compare(
     datasets: list[DatasetComparison] = []
     among = frozenset(dataset for dataset, _ in blocks)
     for (dataset, params), cells in blocks.items():
-        known = (references or {}).get((dataset, params), References())
+        known = (references or {}).get((dataset, params)) or DatasetRecord(dataset=dataset)
         made = _compare_models(dataset, params, list(cells.values()), names, choose, gold_models, known, item_scores)
         datasets.append(replace(made, among=among))
     return Comparison(
@@ -260,7 +260,7 @@ def _compare_models(
     names: Sequence[str],
     choose: _Choose,
     gold_models: frozenset[str],
-    references: References,
+    references: DatasetRecord,
     item_scores: ItemScores,
 ) -> DatasetComparison:
     names = [

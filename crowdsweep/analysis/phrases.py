@@ -1,18 +1,23 @@
 """Sentences on how a report's numbers were obtained: tests, intervals, what was chosen by what."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from math import isinf
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
 from crowdsweep.analysis.searches import SearchShown
+from crowdsweep.analysis.trial_table import ended_too_early
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.rank_tests import FriedmanTest
 from crowdsweep.metrics.shown import show_interval, show_number
 from crowdsweep.metrics.wording import goal_of, is_share, readable, words
+from crowdsweep.record.flags import flag_words
 from crowdsweep.record.naming import describe_dataset
 from crowdsweep.record.plan_record import CellRecord, RefusedRecord
+from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.state import JournalState
 from crowdsweep.units import listed, show_p
 
 
@@ -208,3 +213,31 @@ def _quantity(estimate: Estimate, metric: str, *, difference: bool = False) -> s
     unit = (" points" if difference else " %") if is_share(metric) else ""
     interval = show_interval(estimate, metric)
     return f"{show_number(estimate.mean, metric, estimate)}{unit} {interval}".rstrip()
+
+
+def flagged_notes(state: JournalState, trials: Iterable[ShownTrial]) -> list[str]:
+    """Returns a sentence for each model, dataset and flag: how many of the counted trials have it; and for each model
+    and dataset whose fits ended while their objective still clearly improved."""
+    counted: Counter[tuple[str, str]] = Counter()
+    flagged: Counter[tuple[str, str, str]] = Counter()
+    unfinished: Counter[tuple[str, str]] = Counter()
+    among = {row.dataset for row in state.plan.datasets}
+    for trial in trials:
+        result = state.results.get(trial.spec.key)
+        if trial.chosen and result is not None and result.failure is None:
+            params = canonical_json(dict(trial.spec.dataset_params))
+            place = trial.label, describe_dataset(trial.spec.dataset, params, among)
+            counted[place] += 1
+            flagged.update((*place, flag) for flag in result.flags)
+            unfinished[place] += ended_too_early(result)
+    notes = [
+        f"{number} of {counted[model, dataset]} trials of {model} on {dataset}: {flag_words([flag])}."
+        for (model, dataset, flag), number in flagged.items()
+    ]
+    notes += [
+        f"{number} of {counted[model, dataset]} fits of {model} on {dataset} ended while the objective still clearly "
+        f"improved: more training (epochs, steps or iterations) may label better."
+        for (model, dataset), number in unfinished.items()
+        if number
+    ]
+    return notes

@@ -10,12 +10,10 @@ from crowdsweep.analysis import phrases
 from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, compare
 from crowdsweep.analysis.counted import Place
-from crowdsweep.analysis.flagged import flagged_notes
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.maps import Maps, maps_of
 from crowdsweep.analysis.next_steps import NextStep, next_steps
 from crowdsweep.analysis.pivot import Pivot, pivot_of
-from crowdsweep.analysis.references import References
 from crowdsweep.analysis.searches import SearchShown, searches
 from crowdsweep.analysis.sections.baselines import Baselines, baseline_values, baselines_beside
 from crowdsweep.analysis.sections.confusions import CrowdMatrix, crowd_matrices
@@ -42,6 +40,7 @@ from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.record.journal import open_rows, read_journal
 from crowdsweep.record.naming import short_name
+from crowdsweep.record.plan_record import DatasetRecord
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial, datasets_of, left_out_as_data_changed, shown_trials
 from crowdsweep.record.spec import canonical_json
@@ -208,7 +207,7 @@ class AnalysedSweep:
             *phrases.ranked_by_heldout(self.comparison),
             *phrases.chosen_by_gold(self.comparison, self.state.plan.searches),
             *phrases.refused(self.state.plan.refused, {row.dataset for row in self.state.plan.datasets}),
-            *flagged_notes(self.state, self.trials),
+            *phrases.flagged_notes(self.state, self.trials),
         ]
 
     @cached_property
@@ -259,12 +258,9 @@ def check_metric(metric: str | None, blocks: Sequence[DatasetComparison]) -> Non
         raise UnknownName("metric of these trials", metric, able)
 
 
-def references_of(state: JournalState) -> dict[Place, References]:
+def references_of(state: JournalState) -> dict[Place, DatasetRecord]:
     """Returns what the models of each dataset are scored against."""
-    return {
-        (row.dataset, canonical_json(dict(row.dataset_params))): References(gold=row.gold, heldout=row.heldout)
-        for row in state.plan.datasets
-    }
+    return {(row.dataset, canonical_json(dict(row.dataset_params))): row for row in state.plan.datasets}
 
 
 def comparison_of(

@@ -18,12 +18,12 @@ from crowdsweep.analysis.compare import Comparison, compare
 from crowdsweep.analysis.counted import Place
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.pivot import Pivot, pivot_of
-from crowdsweep.analysis.references import References
 from crowdsweep.analysis.study import gold_models
 from crowdsweep.analysis.sweep import AnalysedSweep, check_metric, references_of
 from crowdsweep.analysis.trial_table import comparison_rows
 from crowdsweep.analysis.two_sweeps import letter_of
 from crowdsweep.record.array_names import names_of
+from crowdsweep.record.plan_record import DatasetRecord
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 
@@ -47,7 +47,7 @@ def compared_together(sweeps: Sequence[AnalysedSweep], metric: str | None = None
     labels = _labels(sweeps, names, places)
     rows: dict[tuple[str, str], Mapping[str, Any]] = {}
     published: list[PublishedValue] = []
-    references: dict[Place, References] = {}
+    references: dict[Place, DatasetRecord] = {}
     for number, sweep in enumerate(sweeps):
         for row in comparison_rows(sweep.state, sweep.trials).to_pylist():
             if row["chosen"]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from crowdsweep.api.loading import as_table
 from crowdsweep.data.missing import Missing
 from crowdsweep.errors import BadInput, DataError, UnknownName
-from crowdsweep.importing.add_answers import Added, add_answers, folder_named, guess_answers, missing_in
+from crowdsweep.importing.add_answers import Added, add_answers, folder_named, missing_in, read_answers
 from crowdsweep.importing.additions import Contradictions
 from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rows import Asked, ImportedRows
@@ -56,14 +56,12 @@ def add(
         if name not in _COLUMNS:
             raise UnknownName("column", name, _COLUMNS, "add")
     place = folder_named(str(folder))
-    absent = missing_in(place) if missing is None else Missing.of(missing)
     if isinstance(answers, str | Path):
-        guess = guess_answers(Path(answers), place, absent, form, columns)
-        read = read_form(guess.form, Path(answers), guess.asked)
+        read = read_answers(Path(answers), place, missing, form, columns)
     else:
         if form is not None or columns:
             raise BadInput("add: expected form and columns of a file; those of a table have fixed names")
-        read = _of_table(answers, absent)
+        read = _of_table(answers, missing_in(place, missing))
     return add_answers(read, place, contradictions=contradictions, new_classes=new_classes)
 
 

@@ -200,26 +200,19 @@ class Fit:
             NotWritten: the folder cannot be written.
         """
         # It knows of sweeps, reports and networks, which a fit need not wait for.
-        from crowdsweep.labelling.chosen import Chosen  # noqa: PLC0415
         from crowdsweep.labelling.exports.asked import Exports  # noqa: PLC0415
         from crowdsweep.labelling.folder import write_labels  # noqa: PLC0415
         from crowdsweep.labelling.label_files import check_folder  # noqa: PLC0415
 
-        chosen = Chosen(
-            model=self.model,
-            params=self.params,
-            dataset=self.source or self.fitted.dataset.name,
-            dataset_params=self.fitted.dataset_params,
-            n_seeds=len(self.fitted.seeds),
-            why=self.why,
-        )
         place = store_named(folder)
         check_folder(place)
         asked = Exports(forms=[exports] if isinstance(exports, str) else list(exports))
         asked.check(self.fitted.dataset)
         words = f"{str(folder)!r}, exports={asked.forms!r}" if asked.forms else f"{str(folder)!r}"
+        dataset = self.source or self.fitted.dataset.name
+        about = {"command": f"{self.command}.save({words})", "why": self.why, "dataset": dataset}
         with one_thread():
-            write_labels(self.fitted, chosen, place, f"{self.command}.save({words})", asked)
+            write_labels(self.fitted, place, about, asked)
 
     def __repr__(self) -> str:
         fits = "1 fit" if len(self.fitted.fits) == 1 else f"{len(self.fitted.fits)} fits"

@@ -286,14 +286,9 @@ def run(
         )
     config = _config(sweep, overrides or {})
     place = DEFAULT_STORES / config.name if store is None else store_named(store)
-    with one_thread(), app.notifying(config, place) as ended:
-        outcome = app.run(
-            config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed, live=live
-        )
-        ended.append(outcome)
-        found = app.finish(config, place, outcome)
-        if found is not None:
-            app.register(found, config, outcome, _log.info)
+    how = app.How(engine=engine, address=address, quiet=quiet, retry_failed=retry_failed, live=live)
+    with one_thread():
+        outcome = app.run_to_the_end(config, place, tell=_log.info, **how)
     words = app.closing_words(outcome, config, next_calls(overrides or {}, place))
     if outcome.status == "interrupted":
         raise Interrupted(f"{config.name}: {'. '.join(words)}")
@@ -306,10 +301,7 @@ def _config(sweep: str | Path | Mapping[str, Any], overrides: Mapping[str, Any])
     words = [f"{key}={_as_json(key, value)}" for key, value in overrides.items()]
     if not isinstance(sweep, str | Path):
         return sweep_of(sweep, Where(), words)
-    asked = asked_sweep(sweep, words)
-    if asked.note:
-        _log.info("%s", asked.note)
-    return asked.config
+    return asked_sweep(sweep, words)
 
 
 def _as_json(key: str, value: Any) -> str:

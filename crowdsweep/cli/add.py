@@ -46,17 +46,12 @@ def add(
     the same annotator, is left out, so that a file may be added again. Either all that is new is added, or nothing.
     """
     say_first(f"{source}: reading it")
-    from crowdsweep.data.missing import Missing
-    from crowdsweep.importing.add_answers import add_answers, folder_named, guess_answers, missing_in
-    from crowdsweep.importing.registry import read_form
+    from crowdsweep.importing.add_answers import add_answers, folder_named, read_answers
 
     place = folder_named(folder)
-    absent = Missing.of(missing) if missing else missing_in(place)
-    guess = guess_answers(source, place, absent, form, columns)
-    say(plain(f"{source}: {guess.what}"))
-    read = read_form(guess.form, source, guess.asked)
+    read = read_answers(source, place, missing or None, form, columns, lambda what: say(plain(what)))
     added = add_answers(read, place, contradictions=contradictions, new_classes=new_class)
-    for note in (*guess.notes, *added.notes):
+    for note in added.notes:
         say(plain(f"note: {note}"))
     for oddity in added.told:
         say(plain(f"{oddity.count:>8}  {oddity}"))

@@ -3,6 +3,7 @@
 Heavy libraries are imported inside the commands that need them, so that `--help` and the listings answer at once.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 from io import StringIO
@@ -13,11 +14,10 @@ import click
 
 from crowdsweep.cli.about import datasets, doctor, explain, models, schema
 from crowdsweep.cli.add import add
-from crowdsweep.cli.compare import compare
 from crowdsweep.cli.completion import completion, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli.data import EXPORT_NAMES, data
 from crowdsweep.cli.fetch import fetch
-from crowdsweep.cli.first_word import Waiting, say_first, say_nothing_first, wait_for
+from crowdsweep.cli.first_word import Waiting, say_first, wait_for
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.init import init
 from crowdsweep.cli.outcome import (
@@ -25,22 +25,20 @@ from crowdsweep.cli.outcome import (
     EXIT_FAILED_TRIALS,
     EXIT_INTERRUPTED,
     EXIT_OK,
-    next_commands,
 )
 from crowdsweep.cli.paths import PATH, STORE
-from crowdsweep.cli.running import asked_sweep, overrides_option, run_to_the_end, sweep_argument
-from crowdsweep.cli.stores import list_stores, named_store, status, stop, store_argument
+from crowdsweep.cli.running import plan, run
+from crowdsweep.cli.stores import compare, list_stores, named_store, status, stop, store_argument
 from crowdsweep.cli.submit import submit, submitted
 from crowdsweep.cli.sweeps import demo, sweeps
 from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
 from crowdsweep.paths import exists
 from crowdsweep.record.store_uri import Store, store_named
-from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_in
+from crowdsweep.record.stores import asked_store, stores_in
 
 if TYPE_CHECKING:
     from crowdsweep.analysis.trial_table import TablePhase
-    from crowdsweep.sweepfile.records import Engine
     from crowdsweep.views.tables.pivot import PlusMinus
     from crowdsweep.views.tables.texts import TableFormat
 
@@ -88,83 +86,10 @@ def commands(context: click.Context) -> None:
 
 
 for command in (
-    *(data, init, add, schema, submit, submitted, list_stores, status, stop, compare, completion),
+    *(run, plan, data, init, add, schema, submit, submitted, list_stores, status, stop, compare, completion),
     *(demo, doctor, explain, fetch, sweeps, models, datasets),
 ):
     commands.add_command(command)
-
-
-@commands.command()
-@sweep_argument
-@click.option(
-    "--store",
-    type=STORE,
-    help="Where the record goes: a folder, or s3://…, gs://…, az://…; crowdsweep-runs/NAME by default.",
-)
-@click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in one process, or on Ray actors.")
-@click.option("--address", help="A running Ray cluster to join: `host:6379`, or `auto` for this machine's.")
-@click.option("--quiet", is_flag=True, help="No progress, only the result.")
-@click.option("--retry-failed", is_flag=True, help="Run the trials again that failed in earlier runs.")
-@click.option("--live", is_flag=True, help="Keep report.html up to date while it runs, and print its address.")
-@click.option(
-    "--notify-command",
-    metavar="COMMAND",
-    help="Run it when the sweep has ended, with what became of it as JSON on standard input. No shell reads it: "
-    "for pipes, `sh -c '…'`. CROWDSWEEP_NOTIFY in the environment does the same.",
-)
-@overrides_option
-def run(
-    sweep: Path,
-    store: Store | None,
-    engine: "Engine | None",
-    address: str | None,
-    quiet: bool,
-    retry_failed: bool,
-    live: bool,
-    notify_command: str | None,
-    overrides: tuple[str, ...],
-) -> int:
-    """Run a sweep file, or go on with it: what the record already holds is not done again.
-
-    SWEEP may also be one that comes along (`sweeps` lists them), or a dataset's folder: its sweep.yaml is run, or,
-    where it has none, the one that `init` would write.
-    """
-    say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
-    config = asked_sweep(sweep, overrides)
-    place = store if store is not None else DEFAULT_STORES / config.name
-    words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
-    words += ["--engine", engine] if engine else []
-    words += ["--address", address] if address else []
-    words += [*(["--live"] if live else []), *(["--notify-command", notify_command] if notify_command else [])]
-    then = next_commands(words, overrides, str(place))
-    return run_to_the_end(
-        config,
-        place,
-        then,
-        engine=engine,
-        address=address,
-        quiet=quiet,
-        retry_failed=retry_failed,
-        live=live,
-        notify_command=notify_command,
-    )
-
-
-@commands.command()
-@sweep_argument
-@overrides_option
-@as_json
-def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Say what a sweep (or that of a dataset's folder) would run and about how long it would take; runs none of it."""
-    say_first(f"{sweep}: reading it")
-    from crowdsweep.sweep.plan import make_plan
-    from crowdsweep.sweep.warm_start import recorded_of
-    from crowdsweep.views.terminal.grid import terminal_width
-    from crowdsweep.views.terminal.plan import describe_plan
-
-    config = asked_sweep(sweep, overrides)
-    made = make_plan(config, recorded_of(config, DEFAULT_STORES / config.name))
-    click.echo(json_text(made.summary()) if as_json else describe_plan(made, terminal_width()))
 
 
 @commands.command()
@@ -352,9 +277,7 @@ def label(
     from crowdsweep.analysis.sweep import analysed
     from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
     from crowdsweep.labelling.exports.asked import Exports
-    from crowdsweep.labelling.folder import default_folder, fit_chosen
-    from crowdsweep.labelling.in_mlflow import write_and_tell
-    from crowdsweep.labelling.label_files import check_folder
+    from crowdsweep.labelling.folder import default_folder, label_chosen
 
     if place is None:
         place = str(named_store(None))
@@ -375,12 +298,7 @@ def label(
     words += [*(["--dataset", dataset] if dataset else []), *(part for one in settings for part in ("--set", one))]
     asked = Exports(forms=exports, interface=interface)
     words += ["--seeds", str(chosen.n_seeds), "--out", str(folder), *asked.words]
-    check_folder(folder)  # before the fit, which may take long
-    say(f"{chosen.model}: {plain(chosen.why)}")
-    fitted = fit_chosen(chosen, asked)
-    if fitted.unfinished:
-        click.echo(f"warning: {plain(fitted.unfinished)}", err=True)
-    write_and_tell(fitted, chosen, folder, words, lambda line: say(plain(line)), asked=asked)
+    label_chosen(chosen, folder, shlex.join(words), lambda line: say(plain(line)), exports=asked)
 
 
 @commands.command()
@@ -388,9 +306,9 @@ def label(
 @click.option("--uri", help="Where to write; MLFLOW_TRACKING_URI, else the database beside the record.")
 def mirror(store: Store, uri: str | None) -> None:
     """Rebuild MLflow's runs from the record: what is missing or incomplete is written again."""
-    from crowdsweep import app
+    from crowdsweep.views import in_mlflow
 
-    app.mirror(asked_store(store), uri, say)
+    in_mlflow.mirror(asked_store(store), uri, say)
 
 
 @commands.command()

@@ -1,21 +1,23 @@
-"""The sweep that a command is given, and how it is run: from its first trial to the words at its end."""
+"""`crowdsweep run` and `plan`: the sweep that a command is given, planned, or run to the words at its end."""
 
 import shlex
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from crowdsweep.cli.completion import sweeps_or_files_named
-from crowdsweep.cli.outcome import EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, exit_code
-from crowdsweep.cli.paths import PATH
-from crowdsweep.cli.telling import say
+from crowdsweep.cli.first_word import say_first, say_nothing_first
+from crowdsweep.cli.outcome import EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, exit_code, next_commands
+from crowdsweep.cli.paths import PATH, STORE
+from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import plain
 from crowdsweep.record.store_uri import Store
+from crowdsweep.record.stores import DEFAULT_STORES
 
 if TYPE_CHECKING:
-    from crowdsweep.app import NextSteps
+    from crowdsweep.analysis.sweep import AnalysedSweep
+    from crowdsweep.app import How, NextSteps
     from crowdsweep.sweep.driver import SweepOutcome
     from crowdsweep.sweepfile.records import Engine, SweepConfig
 
@@ -38,10 +40,7 @@ def asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
     """
     from crowdsweep.sweep.starter import begin
 
-    asked = begin.asked_sweep(sweep, overrides)
-    if asked.note:
-        say(plain(asked.note), err=True)
-    return asked.config
+    return begin.asked_sweep(sweep, overrides, lambda note: say(plain(note), err=True))
 
 
 def run_to_the_end(
@@ -49,47 +48,101 @@ def run_to_the_end(
     place: Store,
     then: "NextSteps",
     *,
-    engine: "Engine | None" = None,
-    address: str | None = None,
-    quiet: bool = False,
-    retry_failed: bool = False,
-    live: bool = False,
     notify_command: str | None = None,
+    **how: "Unpack[How]",
 ) -> int:
-    """Runs a sweep as `app.run` does, writes its report, says how it ended and how to go on, and tells others; returns
-    the exit code."""
+    """Runs a sweep as `app.run_to_the_end` does, prints what it found and how to go on; returns the exit code."""
     from crowdsweep import app
 
-    with app.notifying(config, place, notify_command) as ended:
-        outcome = app.run(
-            config, place, engine=engine, address=address, quiet=quiet, retry_failed=retry_failed, live=live
-        )
-        ended.append(outcome)
-        return _finished(config, place, then, outcome, quiet=quiet)
+    def show(found: "AnalysedSweep") -> None:
+        from crowdsweep.views.terminal.grid import terminal_width
+        from crowdsweep.views.terminal.results import label_line, shown_results
 
+        click.echo(f"{shown_results(found, terminal_width())}\n")
+        click.echo(f"report:  {place / 'report.html'}")
+        click.echo(f"results: {place / 'results.parquet'}")
+        if config.tracking.enabled:
+            click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
+        if line := label_line(found):
+            click.echo(f"labels:  {line}")
 
-def _finished(config: "SweepConfig", place: Store, then: "NextSteps", outcome: "SweepOutcome", *, quiet: bool) -> int:
-    from crowdsweep import app
-
-    try:
-        if not (quiet or outcome.dropped):
-            with suppress(OSError):  # a terminal that was closed costs nobody the report
-                say(f"{config.name}: writing the report…", err=True)
-        found = app.finish(config, place, outcome)
-        if found is not None:
-            from crowdsweep.views.terminal.grid import terminal_width
-            from crowdsweep.views.terminal.results import label_line, shown_results
-
-            click.echo(f"{shown_results(found, terminal_width())}\n")
-            click.echo(f"report:  {place / 'report.html'}")
-            click.echo(f"results: {place / 'results.parquet'}")
-            if config.tracking.enabled:
-                click.echo(f"MLflow:  crowdsweep ui {shlex.quote(str(place))}")
-            if line := label_line(found):
-                click.echo(f"labels:  {line}")
-            app.register(found, config, outcome, say)
-    finally:  # how to go on is said also where the report cannot be written
-        code = exit_code(outcome)
+    def show_end(outcome: "SweepOutcome") -> None:
         for line in app.closing_words(outcome, config, then):
-            say(line, err=code in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
-    return code
+            say(line, err=exit_code(outcome) in (EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET))
+
+    return exit_code(
+        app.run_to_the_end(config, place, tell=say, show=show, show_end=show_end, command=notify_command, **how)
+    )
+
+
+@click.command()
+@sweep_argument
+@click.option(
+    "--store",
+    type=STORE,
+    help="Where the record goes: a folder, or s3://…, gs://…, az://…; crowdsweep-runs/NAME by default.",
+)
+@click.option("--engine", type=click.Choice(["inline", "ray"]), help="Run in one process, or on Ray actors.")
+@click.option("--address", help="A running Ray cluster to join: `host:6379`, or `auto` for this machine's.")
+@click.option("--quiet", is_flag=True, help="No progress, only the result.")
+@click.option("--retry-failed", is_flag=True, help="Run the trials again that failed in earlier runs.")
+@click.option("--live", is_flag=True, help="Keep report.html up to date while it runs, and print its address.")
+@click.option(
+    "--notify-command",
+    metavar="COMMAND",
+    help="Run it when the sweep has ended, with what became of it as JSON on standard input. No shell reads it: "
+    "for pipes, `sh -c '…'`. CROWDSWEEP_NOTIFY in the environment does the same.",
+)
+@overrides_option
+def run(
+    sweep: Path,
+    store: Store | None,
+    engine: "Engine | None",
+    address: str | None,
+    quiet: bool,
+    retry_failed: bool,
+    live: bool,
+    notify_command: str | None,
+    overrides: tuple[str, ...],
+) -> int:
+    """Run a sweep file, or go on with it: what the record already holds is not done again.
+
+    SWEEP may also be one that comes along (`sweeps` lists them), or a dataset's folder: its sweep.yaml is run, or,
+    where it has none, the one that `init` would write.
+    """
+    say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
+    config = asked_sweep(sweep, overrides)
+    place = store if store is not None else DEFAULT_STORES / config.name
+    words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
+    words += ["--engine", engine] if engine else []
+    words += ["--address", address] if address else []
+    words += [*(["--live"] if live else []), *(["--notify-command", notify_command] if notify_command else [])]
+    then = next_commands(words, overrides, str(place))
+    return run_to_the_end(
+        config,
+        place,
+        then,
+        engine=engine,
+        address=address,
+        quiet=quiet,
+        retry_failed=retry_failed,
+        live=live,
+        notify_command=notify_command,
+    )
+
+
+@click.command()
+@sweep_argument
+@overrides_option
+@as_json
+def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Say what a sweep (or that of a dataset's folder) would run and about how long it would take; runs none of it."""
+    say_first(f"{sweep}: reading it")
+    from crowdsweep.sweep.plan import make_plan
+    from crowdsweep.sweep.warm_start import recorded_of
+    from crowdsweep.views.terminal.grid import terminal_width
+    from crowdsweep.views.terminal.plan import describe_plan
+
+    config = asked_sweep(sweep, overrides)
+    made = make_plan(config, recorded_of(config, DEFAULT_STORES / config.name))
+    click.echo(json_text(made.summary()) if as_json else describe_plan(made, terminal_width()))

@@ -1,4 +1,5 @@
-"""Commands about the records of sweeps: which are here, how far one is, and how to end it from another terminal."""
+"""Commands about the records of sweeps: which are here, how far one is, how two differ, and how to end
+one from another terminal."""
 
 import shlex
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from crowdsweep.cli.completion import stores_named
 from crowdsweep.cli.jobs import has_begun, job_of, job_words, stop_job
 from crowdsweep.cli.paths import STORE
 from crowdsweep.cli.telling import as_json, json_text, say
+from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_below
 
@@ -99,3 +101,33 @@ def stop(store: Store | None) -> None:
         f"{state.name}: {state_words(state.status, None)}; the sweep goes on when it is run again; "
         f"`crowdsweep status {shlex.quote(str(place))}` says how far it is"
     )
+
+
+@click.command()
+@click.argument("stores", metavar="A B …", nargs=-1, type=STORE, shell_complete=stores_named)
+@as_json
+def compare(stores: tuple[Store, ...], as_json: bool) -> None:
+    """Compare sweeps: what their sweep files say differently, and their scores, paired where the trials match.
+
+    Of more than two, each is set beside the first.
+    """
+    if len(stores) < 2:
+        raise BadInput(f"compare: expected two sweeps or more, got {len(stores)}")
+    from crowdsweep.analysis.sweep import analysed
+    from crowdsweep.analysis.two_sweeps import differences, letter_of, pairs_of
+    from crowdsweep.views.terminal.grid import render, terminal_width
+    from crowdsweep.views.terminal.two_sweeps import as_mapping, changes_grid, pairs_grid
+
+    sweeps = [analysed(asked_store(store)) for store in stores]
+    changes, pairs = differences(*(sweep.state.config for sweep in sweeps)), pairs_of(*sweeps)
+    if as_json:
+        click.echo(json_text(as_mapping(sweeps, changes, pairs)))
+        return
+    heads = [f"{letter_of(n)}: {one.state.name} ({one.store})" for n, one in enumerate(sweeps)]
+    say(plain("\n".join(heads) + "\n"))
+    width = terminal_width()
+    click.echo(render(changes_grid(changes), width) + "\n") if changes else say("their sweep files do not differ\n")
+    if any(pairs):
+        click.echo(render(pairs_grid(pairs), width))
+    else:
+        click.echo(f"{'neither' if len(sweeps) == 2 else 'no'} sweep has finished a trial of its report")

@@ -3,8 +3,8 @@
 Its files stay a person's: columns that nobody reads stand as they stood, and so do separators and packing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -25,7 +25,8 @@ from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.add_items import add_items
 from crowdsweep.importing.additions import Contradictions, Labels, New, Pair, compared, in_classes_of
 from crowdsweep.importing.delimited import header_of, records
-from crowdsweep.importing.guess import Guess, guess_by_cells, guess_file, settled
+from crowdsweep.importing.guess import guess_by_cells, guess_file, settled
+from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rewritten import rewrite
 from crowdsweep.importing.rows import Asked, ImportedRows, Row
 from crowdsweep.paths import is_file, names_in, stands
@@ -83,36 +84,47 @@ def folder_named(name: str) -> Path:
     return catalogue.find_folder(name)
 
 
-def missing_in(folder: Path) -> Missing:
-    """Returns what stands for a missing value in a dataset's folder, and so in answers that join it."""
+def missing_in(folder: Path, given: Sequence[str] | None = None) -> Missing:
+    """Returns what stands for a missing value in answers that join a dataset's folder: what is given, else as there."""
+    if given is not None:
+        return Missing.of(given)
     about = read_description(folder)
     return folder_files.read_classes(folder, about.scale == "multilabel", about.missing).missing
 
 
-def guess_answers(
-    path: Path, folder: Path, missing: Missing, form: str | None, columns: Mapping[str, str | None]
-) -> Guess:
-    """Returns what a file of new answers is taken for: as `guess_file` does, and where that is not sure, by the items,
-    annotators and labels that the dataset has.
+def read_answers(
+    path: Path,
+    folder: Path,
+    missing: Sequence[str] | None,
+    form: str | None,
+    columns: Mapping[str, str | None],
+    tell: Callable[[str], object] = lambda _: None,
+) -> ImportedRows:
+    """Reads a file of new answers. What it is, is guessed as `guess_file` does, and where that is not sure, by the
+    items, annotators and labels that the dataset has.
 
     Args:
         path: of the file.
         folder: of the dataset.
-        missing: what stands for a missing value in the file.
+        missing: what stands for a missing value in the file; None for what does in the folder.
         form: of the file; guessed where it is None.
         columns: of the file, by what they are, as fields of `Asked`.
+        tell: takes what the file is taken for, before it is read.
 
     Raises:
-        DataError, UnknownName: as `guess_file`; or the folder is none of a dataset.
+        DataError, UnknownName: as `guess_file` and `read_form`; or the folder is none of a dataset.
         BadInput: as `settled`.
     """
-    told = Asked(missing=missing, features=None, scale=None, **columns)
+    told = Asked(missing=missing_in(folder, missing), features=None, scale=None, **columns)
     guess = guess_file(path, told, form)
     if guess.doubts:
         data = _read(folder)
         known = {"item": data.item_names, "annotator": data.annotator_names}
         guess = guess_by_cells(path, told, {**known, "label": (*data.class_labels, *data.class_names)})
-    return settled(path, guess)
+    guess = settled(path, guess)
+    tell(f"{path}: {guess.what}")
+    read = read_form(guess.form, path, guess.asked)
+    return replace(read, notes=[*guess.notes, *read.notes])
 
 
 def add_answers(

@@ -19,11 +19,11 @@ from crowdsweep.labelling.many_classes import MANY_CLASSES
 from crowdsweep.models import registered
 from crowdsweep.models._votes import agreement, exchanged_classes, surely_in_order
 from crowdsweep.models.contract import FitContext, FitResult, Predictor, fit_unchecked
+from crowdsweep.models.needs import check_needs
 from crowdsweep.models.progress import still_improves
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.model_calls import ModelFault, guarded
-from crowdsweep.trial.runner import check_needs
 
 DEFAULT_SEEDS = 5
 """Fits that are averaged, where nobody says how many."""

@@ -1,5 +1,7 @@
 """The folder that `crowdsweep label` writes: tables, a classifier, and the recipe that makes it again."""
 
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +21,57 @@ from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.clusters import cluster_tables
 from crowdsweep.labelling.exports.asked import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
-from crowdsweep.labelling.label_files import LABELS, place_of
+from crowdsweep.labelling.in_mlflow import log_labels_classifier
+from crowdsweep.labelling.label_files import CLASSIFIER_OF_LABELS, LABELS, check_folder, place_of
 from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.paths import exists, is_folder
 from crowdsweep.record.fetched import as_folder, files_of
 from crowdsweep.record.store_uri import Store, near
+
+_log = logging.getLogger(__name__)
+
+
+def label_chosen(
+    chosen: Chosen,
+    folder: Store,
+    command: str,
+    tell: Callable[[str], object],
+    *,
+    exports: Exports = NOTHING,
+    uri: str | None = None,
+) -> None:
+    """Fits what was chosen, writes its labels, and logs the classifier of a sweep's labels in MLflow.
+
+    Args:
+        chosen, exports: as for `fit_chosen`.
+        folder: where labels go.
+        command: that does it again.
+        tell: takes what was done, in words.
+        uri: of MLflow, as the sweep file has it: the record keeps no secrets.
+
+    Raises:
+        BadInput, FitFailed, NotWritten: as `check_folder`, `fit_chosen` and `write_labels`.
+    """
+    check_folder(folder)  # before the fit, which may take long
+    tell(f"{chosen.model}: {chosen.why}")
+    fitted = fit_chosen(chosen, exports)
+    if fitted.unfinished:
+        _log.warning("%s", fitted.unfinished)
+    about = {"command": command, "why": chosen.why, "dataset": chosen.dataset}
+    for line in write_labels(fitted, folder, about, exports):
+        tell(line)
+    if chosen.store is None:
+        return
+    with as_folder(folder, CLASSIFIER_OF_LABELS) as place:
+        try:
+            served = log_labels_classifier(chosen.store, place, fitted, uri)
+        except BadInput as error:
+            _log.warning("%s; the labels are written, label again to log it", error)
+        else:
+            if served:
+                tell(served)
 
 
 def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
@@ -89,15 +135,14 @@ def _holds_another(folder: Store, dataset: str, fingerprint: str) -> bool:
     return there.fingerprint != (fingerprint or catalogue.load(dataset, {}).fingerprint)
 
 
-def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, exports: Exports = NOTHING) -> list[str]:
+def write_labels(fitted: Fitted, folder: Store, about: Mapping[str, str], exports: Exports = NOTHING) -> list[str]:
     """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced, and what
     somebody else put there or changed stays (`files.owned`).
 
     Args:
         fitted: the model.
-        chosen: what was asked for.
         folder: where to; see `check_folder`.
-        command: that does it again.
+        about: the `command` that does it again, `why` this model, and the `dataset`'s folder or name.
         exports: what is written for other tools too.
 
     Returns:
@@ -111,7 +156,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, ex
         with as_folder(folder, LABELS, write=True) as place:
             root, parts = place_of(place)
             with replaced(root, parts, LABELS) as fresh:
-                names, told = _write_all(fitted, chosen, fresh, command, exports)
+                names, told = _write_all(fitted, fresh, about, exports)
     except OSError as error:
         raise NotWritten(
             f"{folder}: could not be written ({error_words(error)}); nothing there was changed. Correct "
@@ -120,9 +165,7 @@ def write_labels(fitted: Fitted, chosen: Chosen, folder: Store, command: str, ex
     return [f"{folder}: {', '.join(names)}", *told]
 
 
-def _write_all(
-    fitted: Fitted, chosen: Chosen, folder: Path, command: str, exports: Exports
-) -> tuple[list[str], list[str]]:
+def _write_all(fitted: Fitted, folder: Path, about: Mapping[str, str], exports: Exports) -> tuple[list[str], list[str]]:
     """Returns the names of what was written, and what should be known of it."""
     labelled = labelled_items(fitted)
     crowd = crowd_tables(fitted, labelled)
@@ -155,8 +198,7 @@ def _write_all(
         _write_classifiers(fitted, folder)
     files = sorted(path.name + ("/" if is_folder(path) else "") for path in folder.iterdir())
     facts = _facts(labelled, crowd, multilabel=fitted.dataset.scale == "multilabel")
-    made = {"command": command, **facts, "files": files}
-    (folder / RECIPE).write_text(_recipe(fitted, chosen, made), encoding="utf-8")
+    (folder / RECIPE).write_text(_recipe(fitted, about, {**facts, "files": files}), encoding="utf-8")
     told = [f"probabilities calibrated: {facts['calibration']['in_words']}", *facts["notes"]]
     return sorted([*files, RECIPE]), told
 
@@ -186,18 +228,18 @@ def _facts(labelled: Labelled, crowd: CrowdTables, *, multilabel: bool) -> dict[
     return {"calibration": calibration, "annotators_temperature": float(crowd.temperature), "notes": notes}
 
 
-def _recipe(fitted: Fitted, chosen: Chosen, made: dict[str, Any]) -> str:
+def _recipe(fitted: Fitted, about: Mapping[str, str], made: Mapping[str, Any]) -> str:
     told: dict[str, Any] = {
-        "command": made["command"],
+        "command": about["command"],
         "model": fitted.model,
-        "why": chosen.why,
+        "why": about["why"],
         "params": dict(fitted.params),
-        "dataset": chosen.dataset,
+        "dataset": about["dataset"],
         "dataset_params": dict(fitted.dataset_params),
         "fingerprint": fitted.dataset.fingerprint,
         "seeds": list(fitted.seeds),
         "classes": list(fitted.dataset.class_labels),
-        **{name: value for name, value in made.items() if name != "command"},
+        **made,
         "written": datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
     return yaml.safe_dump(told, sort_keys=False, allow_unicode=True)

@@ -4,13 +4,15 @@ A store is a folder on a disk that the driver can lock, or a place in an object 
 """
 
 import gc
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 
 import numpy as np
 
-from crowdsweep.errors import JournalDamaged, JournalError
+from crowdsweep.errors import BadInput, JournalDamaged, JournalError, JournalLocked
 from crowdsweep.record import kept_arrays
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.checkpoint_files import CheckpointFiles
@@ -23,6 +25,7 @@ from crowdsweep.record.objects import Objects
 from crowdsweep.record.rows import WAY_ON, Rows
 from crowdsweep.record.state import JournalState, Known
 from crowdsweep.record.store_uri import Store, store_named
+from crowdsweep.record.stores import has_journal
 
 
 class Journal:
@@ -155,6 +158,28 @@ def open_rows(store: str | Store, *, write: bool) -> Rows:
     """
     place = store_named(store)
     return LocalRows(place, write=write) if isinstance(place, Path) else ObjectRows(Objects(place), write=write)
+
+
+@contextmanager
+def without_driver(store: Store) -> Generator[None]:
+    """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there.
+
+    Raises:
+        BadInput: one is at work.
+    """
+    rows = None
+    if has_journal(store) and (not isinstance(store, Path) or os.access(store, os.W_OK)):
+        try:
+            rows = open_rows(store, write=True)
+        except JournalLocked as error:
+            raise BadInput(
+                f"{store}: a sweep runs here and writes MLflow itself; do this when it has ended ({error})"
+            ) from error
+    try:
+        yield
+    finally:
+        if rows is not None:
+            rows.close()
 
 
 def _take_all(known: Known, rows: Rows) -> None:

@@ -19,7 +19,8 @@ class DatasetRecord:
 
     Attributes:
         dataset, dataset_params: as in `TrialSpec`.
-        gold: split with items to score → whether any of them has gold; else they are scored by their own votes.
+        gold: split with items to score → whether any of them has gold; else they are scored by their own votes. A split
+            that is not named counts as scored by gold.
         heldout: share of the annotations that report trials give up.
         class_names: what the classes are called, where they are few enough for a table of them.
     """
@@ -29,6 +30,11 @@ class DatasetRecord:
     gold: Mapping[str, Truth] = field(default_factory=dict)
     heldout: Number = 0.0
     class_names: Many[str] = field(default=(), metadata=WHERE_ANY)
+
+    @property
+    def only_own_votes(self) -> bool:
+        """Whether nothing but the votes that trained says what training items are, and nothing else is scored."""
+        return self.gold.get("train") is False and not self.gold.keys() & {"dev", "test"}
 
 
 @dataclass(frozen=True, kw_only=True)

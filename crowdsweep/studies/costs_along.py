@@ -1,15 +1,20 @@
 """The cost of models along a study's axis, in seconds and memory: a table, and how fast both grow."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+
+from crowdsweep.metrics.intervals import CONFIDENCE
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.contract import StudyTable
-from crowdsweep.studies.growth import growth
 from crowdsweep.units import show_bytes, show_seconds
 
 LEAST_GROWTH = 20_000_000
 """Bytes beyond what every process holds, from which memory is the fit's: allocators keep a few MB, more or less."""
+FEWEST = 3
+"""Values of the axis of which an exponent has an interval."""
 
 
 def costs_table(title: str, models: ModelsAlong, axis_name: str, axis: Sequence[int]) -> StudyTable:
@@ -73,3 +78,36 @@ def _cost(point: AxisPoint | None) -> str | None:
         return None
     peak = f", {show_bytes(max(point.peak_bytes))}" if point.peak_bytes else ""
     return show_seconds(fmean(point.wall_s)) + peak
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """cost ∝ size ** exponent.
+
+    Attributes:
+        exponent: the slope of a straight line through the logarithms.
+        low, high: its 95 % interval, from how far the values lie off that line.
+    """
+
+    exponent: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.exponent:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def growth(sizes: Sequence[int | float], costs: Sequence[int | float]) -> Growth | None:
+    """Returns how costs grow with sizes, least squares on logarithms; None of fewer than `FEWEST`.
+
+    Args:
+        sizes: all different and above 0.
+        costs: of each, above 0.
+    """
+    from scipy import stats  # noqa: PLC0415 - takes half a second, and who describes a template computes nothing
+
+    if len(sizes) < FEWEST:
+        return None
+    found = stats.linregress(np.log(sizes), np.log(costs))
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(sizes) - 2)) * found.stderr
+    return Growth(exponent=found.slope, low=found.slope - half, high=found.slope + half)

@@ -67,7 +67,7 @@ class Cell:
         fixed: hyper-parameters as given, the sweep's protocol among them.
         metric: what is scored while it trains, and what it is searched for.
         needs: of the data, at these hyper-parameters and any that are searched.
-        resources: of the slots that it runs on; None for the sweep's.
+        resources: of the slots that it runs on.
     """
 
     info: ModelInfo
@@ -76,7 +76,7 @@ class Cell:
     fixed: Mapping[str, Any]
     metric: Metric
     needs: frozenset[Need]
-    resources: Resources | None = None
+    resources: Resources
 
     @property
     def key(self) -> str:

@@ -15,7 +15,7 @@ from crowdsweep.models.contract import DataShape
 from crowdsweep.record.spec import digest
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.cells import Cell
-from crowdsweep.sweep.pilots import Pilots
+from crowdsweep.sweep.pilot import Pilots
 
 OPERATIONS_PER_SECOND = 2e8
 """Of a cost formula, one trial of a batch on one core."""

@@ -40,8 +40,15 @@ from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.queues import InFlight, Waiting
-from crowdsweep.sweep.recorded import recorded_config, recorded_plan
-from crowdsweep.sweep.resume import MakeSearcher, SearchFailed, hours_spent, resumed_searches, told_first
+from crowdsweep.sweep.resume import (
+    MakeSearcher,
+    SearchFailed,
+    hours_spent,
+    recorded_config,
+    recorded_plan,
+    resumed_searches,
+    told_first,
+)
 from crowdsweep.sweep.search_run import SearchRun, Step
 from crowdsweep.trial.learning_curve import CurveSpec
 

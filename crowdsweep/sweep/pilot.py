@@ -4,6 +4,9 @@ The model is fitted, at its parameters, to the first items of the dataset (at mo
 with few epochs and iterations where it has such parameters. The seconds of a whole trial are extrapolated linearly in
 steps and in annotations; a fit that stops early takes less. All that takes a couple of seconds, unless a fit on a tenth
 of those items takes long: then that fit is all that is measured.
+
+Models are fitted in a process beside this one, as trials of the inline engine: whatever a model does there, a plan is
+made.
 """
 
 import time
@@ -14,6 +17,9 @@ from typing import Any
 import numpy as np
 
 from crowdsweep.data.dataset import Gold, TrainingData, TrialData
+from crowdsweep.engine.work import BUG, DONE, Call
+from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, FitsMany, ModelInfo, Predictor, fit_unchecked
 from crowdsweep.registry.parameters import build
 from crowdsweep.seeds import SeedStream
@@ -28,6 +34,7 @@ LONGEST_FIT_S = 0.3  # that is waited for on all the items of a pilot
 SURELY_LONG_S = 2.0  # after which a fit that counts no steps is told to stop
 WORTH_REPEATING_S = 0.05
 REPEATS = 3
+LONGEST_S = 60.0  # of all fits of one pilot, the import of its model among them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,3 +205,62 @@ def _first_items(trial: TrialData, n_items: int) -> tuple[TrainingData, Gold]:
         ),
         trial.gold.of_items(items, training.n_items),
     )
+
+
+class Pilots:
+    """Fits models for a moment; the process is started with the first of them."""
+
+    def __init__(self) -> None:
+        self._forkserver = Forkserver()
+        self._costs: dict[str, LinearCost | None] = {}
+
+    def cost(
+        self, key: str, info: ModelInfo, params: Mapping[str, Any], trial: Callable[[], TrialData]
+    ) -> LinearCost | None:
+        """Returns what `measured_cost` finds, once for each key; None also where the model ends its process or hangs.
+
+        Args:
+            key: of what decides it.
+            info: the model.
+            params: all its hyper-parameters.
+            trial: makes a dataset that brings what the model needs.
+        """
+        if key not in self._costs:
+            self._costs[key] = self._call(measured_cost, info, params, trial())
+        return self._costs[key]
+
+    def outputs(self, info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Outputs | None:
+        """Returns what `outputs_of` does; None also where the model ends its process or hangs."""
+        return self._call(outputs_of, info, params, trial)
+
+    def close(self) -> None:
+        """Ends the process; may be called twice."""
+        self._forkserver.close()
+
+    def _call(self, function: Callable[..., Any], info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Any:
+        """Has the process call a function of `pilot`; None where it does not return."""
+        until = time.monotonic() + LONGEST_S
+        try:
+            call = Call(function=_called, arguments=(function, info.name, params, pilot_data(trial)))
+            self._forkserver.worker().send(call)
+            while (left_s := until - time.monotonic()) > 0:
+                match self._forkserver.receive(left_s):
+                    case (str() as kind, result) if kind == DONE:
+                        return result
+                    case (str() as kind, (text, trace)) if kind == BUG:
+                        raise bug_of(text, trace)
+                    case _:
+                        pass
+        except WorkerDied:
+            pass
+        self._forkserver.kill_worker()
+        return None
+
+
+def _called(function: Callable[..., Any], name: str, params: Mapping[str, Any], trial: TrialData) -> Any:
+    """Calls a function of `pilot` in the process, which finds the model by its name."""
+    try:
+        info = guarded(registered.model_info)(name)
+    except ModelFault:
+        return None
+    return function(info, params, trial)

@@ -21,6 +21,7 @@ from crowdsweep.errors import BadInput, DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT, by_held_out
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
+from crowdsweep.models.needs import check_needs
 from crowdsweep.record.events import PointsTold
 from crowdsweep.record.spec import canonical_json, digest
 from crowdsweep.search.searchers import chosen_for
@@ -29,8 +30,7 @@ from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
 from crowdsweep.sweep.cost_estimate import cost_of, cost_row
 from crowdsweep.sweep.early_stop import early_stop_of, early_stop_words, idle_early_stop, raced_after
-from crowdsweep.sweep.pilot import Outputs
-from crowdsweep.sweep.pilots import Pilots
+from crowdsweep.sweep.pilot import Outputs, Pilots
 from crowdsweep.sweep.requirements import (
     NOTHING_TO_HOLD_OUT,
     check_metric,
@@ -43,7 +43,6 @@ from crowdsweep.sweep.requirements import (
 from crowdsweep.sweep.warm_start import warm_started
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
 from crowdsweep.sweepfile.warm_start import source_of
-from crowdsweep.trial.runner import check_needs
 
 SEARCH_SEED = 1_000_000
 MOST_TRIALS = 10_000_000  # all of them are laid out in memory
@@ -308,7 +307,7 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
         fixed=fixed,
         metric=metric,
         needs=needs,
-        resources=None if entry.resources == config.resources else entry.resources,
+        resources=entry.resources or config.resources,
     )
 
 

@@ -19,19 +19,19 @@ class Waiting:
 
     def __init__(self, pack: int) -> None:
         self._pack = pack
-        self._queues: dict[Resources | None, tuple[deque[_Group], deque[_Group]]] = {}
-        self._trials: dict[Resources | None, int] = {}
+        self._queues: dict[Resources, tuple[deque[_Group], deque[_Group]]] = {}
+        self._trials: dict[Resources, int] = {}
 
     def __bool__(self) -> bool:
         return any(self._trials.values())
 
     @property
-    def shapes(self) -> list[Resources | None]:
+    def shapes(self) -> list[Resources]:
         """What is asked for by trials that wait."""
         return [shape for shape, trials in self._trials.items() if trials]
 
     def add(
-        self, specs: Sequence[TrialSpec], curve_spec: CurveSpec, resources: Resources | None, *, whole: bool = False
+        self, specs: Sequence[TrialSpec], curve_spec: CurveSpec, resources: Resources, *, whole: bool = False
     ) -> None:
         """Queues the trials of one cell; `whole`: they are not spread over idle slots, as what each costs hangs on how
         many run as one batch."""
@@ -39,7 +39,7 @@ class Waiting:
         (reported if specs[0].phase == "report" else searched).append((list(specs), curve_spec, whole))
         self._trials[resources] = self._trials.get(resources, 0) + len(specs)
 
-    def take(self, resources: Resources | None, idle: int) -> tuple[list[TrialSpec], CurveSpec] | None:
+    def take(self, resources: Resources, idle: int) -> tuple[list[TrialSpec], CurveSpec] | None:
         """Takes the trials of the next batch; None where none wait. What waits is spread over the idle slots.
 
         Args:
@@ -68,8 +68,8 @@ class InFlight:
     def __init__(self) -> None:
         self._batch_of: dict[str, int] = {}  # key → number of its batch
         self._left: dict[int, int] = {}  # number of a batch → trials of it that have not finished
-        self._shape_of: dict[int, Resources | None] = {}  # number of a batch → what it asked for
-        self._batches: Counter[Resources | None] = Counter()
+        self._shape_of: dict[int, Resources] = {}  # number of a batch → what it asked for
+        self._batches: Counter[Resources] = Counter()
         self._numbered = 0
 
     def __len__(self) -> int:
@@ -81,11 +81,11 @@ class InFlight:
     def __contains__(self, key: str) -> bool:
         return key in self._batch_of
 
-    def batches(self, shape: Resources | None) -> int:
+    def batches(self, shape: Resources) -> int:
         """Returns how many batches that asked for such a slot have a trial left."""
         return self._batches[shape]
 
-    def add(self, specs: Sequence[TrialSpec], shape: Resources | None) -> None:
+    def add(self, specs: Sequence[TrialSpec], shape: Resources) -> None:
         """Notes a batch."""
         self._numbered += 1
         self._batch_of.update((spec.key, self._numbered) for spec in specs)

@@ -49,13 +49,15 @@ def has_place(store: str | Store, uri: str | None = None) -> bool:
     return bool(uri or os.environ.get("MLFLOW_TRACKING_URI")) or "://" not in str(store)
 
 
-def recorded_uri(store: str | Store, config: Mapping[str, Any]) -> str:
-    """As `tracking_uri`, of the sweep file that a record keeps. A record may be somebody else's: no file is made where
-    it says alone.
+def recorded_uri(store: str | Store, config: Mapping[str, Any], given: str | None = None) -> str:
+    """As `tracking_uri` of what a person gives, else of the sweep file that a record keeps. A record may be somebody
+    else's: no file is made where it says alone.
 
     Raises:
         BadInput: as `tracking_uri`; or it names a database elsewhere that is not there.
     """
+    if given:
+        return tracking_uri(store, given)
     uri = tracking_uri(store, config.get("tracking", {}).get("uri"))
     file = database_file(uri)
     if file is not None and not file.exists() and file.parent != whole(str(store)):

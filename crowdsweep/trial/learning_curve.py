@@ -31,6 +31,9 @@ class CurveSpec:
         return of_dev_items and step % self.every == 0
 
 
+NO_CURVE = CurveSpec(metric="", every=1)
+
+
 def thinned_curve(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """Returns at most `MOST_POINTS` points, evenly spaced, the first and the last among them."""
     if len(curve) <= MOST_POINTS:

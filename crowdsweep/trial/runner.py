@@ -20,6 +20,7 @@ from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.checkpoints import NO_CHECKPOINT, CheckpointRefused
 from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Need, Predictor, fit_unchecked
+from crowdsweep.models.needs import check_needs
 from crowdsweep.record.artifacts import within_limit
 from crowdsweep.record.events import TrialProgressed
 from crowdsweep.record.result import (
@@ -39,7 +40,7 @@ from crowdsweep.trial.checkpoints import BatchCheckpoints, CheckpointSettings, F
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
-from crowdsweep.trial.learning_curve import CurveSpec, thinned_curve
+from crowdsweep.trial.learning_curve import NO_CURVE, CurveSpec, thinned_curve
 from crowdsweep.trial.memory import failure_for_want_of_memory, let_go, of_memory, within_memory
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
 from crowdsweep.trial.scoring import score, score_of, scored_items
@@ -57,12 +58,24 @@ class NonFiniteMetric(FitFailed):
     """A metric came out infinite or no number."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Batch:
+    """What all trials of a batch share; see `run_batch`."""
+
+    base: CrowdDataset
+    device: str
+    report: Report
+    curve_spec: CurveSpec
+    checkpoints: BatchCheckpoints | None
+
+
 @dataclass(eq=False)
 class _Fit:
     """One fit and the trials that it is for: several where the seed changes nothing."""
 
     specs: list[TrialSpec]
     trial: TrialData
+    curve_spec: CurveSpec
     wall_s: float  # of this fit, all its trials together
     checkpoint: FitCheckpoint | None = None
     resumed: int = 0  # step that a checkpoint had it at, before which nothing is reported again
@@ -74,7 +87,7 @@ class _Fit:
     stops: dict[str, StoppedEarly] = field(default_factory=dict[str, StoppedEarly])  # by key of a trial
     broken_off: BaseException | None = None  # what `report` raised, which is never the model's
 
-    def begin(self, share: int, curve_spec: CurveSpec | None) -> None:
+    def begin(self, share: int) -> None:
         """Begins, or begins again, where its checkpoint has it."""
         first = self.checkpoint is not None and not self.began
         self.curve, self.goes_on, self.stops, self.resumed, self.step = [], True, {}, 0, 0
@@ -85,9 +98,15 @@ class _Fit:
         self.resumed = self.step = progress.step
         self.wall_s += progress.wall_s if first else 0.0
         for point in progress.curve:
-            self.curve.append(point)
-            if curve_spec is not None:
-                _look_at_bars(self, curve_spec)
+            self.take_score(*point)
+
+    def take_score(self, step: int, score: float) -> None:
+        """Notes a score while it goes on, and which of its trials end there, by the scores so far."""
+        self.curve.append((step, score))
+        for spec in self.specs:
+            bar = self.curve_spec.bars.get(spec.key)
+            if bar is not None and spec.key not in self.stops and (stop := bar.stop(self.curve)) is not None:
+                self.stops[spec.key] = stop
 
     def progress(self) -> Progress:
         """Returns how far it is, for its checkpoint."""
@@ -140,9 +159,15 @@ def run_batch(
     for spec in specs:
         cells.setdefault(f"{spec.model} {canonical_json(dict(spec.params))}", []).append(spec)
     results: dict[str, TrialResult] = {}
-    kept = None if checkpoints is None else BatchCheckpoints(checkpoints)
+    batch = _Batch(
+        base=base,
+        device=device,
+        report=report,
+        curve_spec=curve_spec or NO_CURVE,
+        checkpoints=None if checkpoints is None else BatchCheckpoints(checkpoints),
+    )
     for members in cells.values():
-        run = partial(_run_cell, base=base, device=device, report=report, curve_spec=curve_spec, checkpoints=kept)
+        run = partial(_run_cell, batch=batch)
         results.update((result.key, result) for result in within_memory(run, members, device))
     facts = {
         "batch_wall_s": time.perf_counter() - started,
@@ -161,14 +186,7 @@ def look_up_models(specs: Sequence[TrialSpec]) -> None:
             guarded(registered.model_info)(name)
 
 
-def _run_cell(
-    specs: list[TrialSpec],
-    base: CrowdDataset,
-    device: str,
-    report: Report,
-    curve_spec: CurveSpec | None,
-    checkpoints: BatchCheckpoints | None,
-) -> list[TrialResult]:
+def _run_cell(specs: list[TrialSpec], batch: _Batch) -> list[TrialResult]:
     try:
         info = guarded(registered.model_info)(specs[0].model)
     except ModelFault as fault:  # a plug-in that this machine lacks, or whose file it cannot import: the driver could
@@ -178,26 +196,27 @@ def _run_cell(
         model = guarded(registered.build_model)(specs[0].model, specs[0].params)
     except ModelFault as fault:
         return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
-    needs = info.needs_of(model, base.items)
-    fits, results = _prepare(specs, base, info, needs)
-    if checkpoints is not None and info.checkpoints:
+    needs = info.needs_of(model, batch.base.items)
+    fits, results = _prepare(specs, batch, info, needs)
+    if batch.checkpoints is not None and info.checkpoints:
         for fit in fits:
-            maker = partial(made_by, fit.specs[0], type(model), device, curve_spec)
-            fit.checkpoint = checkpoints.of([spec.key for spec in fit.specs], maker, fit.progress)
-    contexts = [_context(fit, "gold" in needs, device, report, curve_spec) for fit in fits]
-    for fit, outcome in zip(fits, _fit(model, fits, contexts, curve_spec), strict=True):
-        results += _finish(fit, outcome, curve_spec, info, "gold" in needs)
+            maker = partial(made_by, fit.specs[0], type(model), batch.device, batch.curve_spec)
+            fit.checkpoint = batch.checkpoints.of([spec.key for spec in fit.specs], maker, fit.progress)
+    contexts = [_context(fit, batch, sees_gold="gold" in needs) for fit in fits]
+    for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
+        results += _finish(fit, outcome, info, sees_gold="gold" in needs)
     return results
 
 
 def _prepare(
-    specs: list[TrialSpec], base: CrowdDataset, info: ModelInfo, needs: frozenset[Need]
+    specs: list[TrialSpec], batch: _Batch, info: ModelInfo, needs: frozenset[Need]
 ) -> tuple[list[_Fit], list[TrialResult]]:
     """Makes the data of each trial: once for all seeds where the seed does not change them, and then one fit for all
     where it does not change the model either."""
     fits: dict[str, _Fit] = {}
     made: dict[str, TrialData] = {}
     refused: list[TrialResult] = []
+    base = batch.base
     for spec in specs:
         started = time.perf_counter()
         seed_matters = splits.seed_matters(base, spec.dataset_params, spec.heldout_fraction)
@@ -214,52 +233,11 @@ def _prepare(
         except DataError as error:
             refused.append(_failed(spec, failure_of(error), time.perf_counter() - started))
             continue
-        fits[one] = _Fit([spec], made[of_data], time.perf_counter() - started)
+        fits[one] = _Fit([spec], made[of_data], batch.curve_spec, time.perf_counter() - started)
     return list(fits.values()), refused
 
 
-def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, dataset: str) -> None:
-    """Checks that the data bring what the model needs, and nothing that it cannot take.
-
-    Args:
-        info: the model.
-        needs: of the model at its hyper-parameters (`ModelInfo.needs_of`).
-        trial: the data.
-        dataset: what messages call them.
-
-    Raises:
-        DataError: the data do not.
-    """
-    training = trial.training
-    lacks = {
-        "features": training.items.features is None,
-        "text": training.items.text is None,
-        "annotators": training.annotations.anonymous,
-        "gold": not len(trial.gold),
-        "order": training.scale != "ordinal",
-    }
-    remedies = {
-        "features": "put features-NAME.npz into its folder, or name computed ones (`features: {text: tfidf}`)",
-        "text": "give each item a text, in the column `text` of items.csv",
-        "annotators": "use the scenario `individual`, or annotations that name their annotators",
-        "gold": "give its training items gold, in the column `gold` of items.csv",
-        "order": "where they have one, write `scale: ordinal` into its dataset.yaml",
-    }
-    subjects = {"annotators": "known annotators", "order": "classes in an order"}
-    for need in sorted(needs):
-        if lacks[need]:
-            subject = subjects.get(need, f"{need} of the training items")
-            raise DataError(
-                f"model {info.name!r} needs {subject}, which dataset {dataset!r} does not have; "
-                f"{remedies[need]}, or leave this model out"
-            )
-    if training.annotations.anonymous and "votes" not in info.supports:
-        raise DataError(f"model {info.name!r} cannot take anonymous votes, which are all that dataset {dataset!r} has")
-    if training.scale == "multilabel" and "multilabel" not in info.supports:
-        raise DataError(f"model {info.name!r} cannot take multi-label data, which dataset {dataset!r} has")
-
-
-def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, curve_spec: CurveSpec | None) -> FitContext:
+def _context(fit: _Fit, batch: _Batch, *, sees_gold: bool) -> FitContext:
     """Hands a fit what it may see. Its reports are scored here: gold stays out of the model's reach."""
 
     def report_each(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
@@ -267,14 +245,13 @@ def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, curve_spec
         if step <= fit.resumed:  # a part of the fit that is made again: it was told, and went on
             return True
         fit.step = step
-        if predictor is not None and curve_spec is not None and curve_spec.is_due(step):
-            score = _score_now(curve_spec.metric, predictor, fit.trial)
-        if score is not None and curve_spec is not None:
-            fit.curve.append((step, score))
-            _look_at_bars(fit, curve_spec)
+        if predictor is not None and fit.curve_spec.is_due(step):
+            score = _score_now(fit.curve_spec.metric, predictor, fit.trial)
+        if score is not None:
+            fit.take_score(step, score)
         told = [TrialProgressed(key=spec.key, step=step, objective=objective, score=score) for spec in fit.specs]
         try:
-            answers = [report(event) for event in told]  # each hears of it, whatever the others say
+            answers = [batch.report(event) for event in told]  # each hears of it, whatever the others say
             fit.goes_on = any(
                 answer and spec.key not in fit.stops for answer, spec in zip(answers, fit.specs, strict=True)
             )
@@ -285,19 +262,11 @@ def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, curve_spec
 
     return FitContext(
         seeds=SeedStream(fit.specs[0].seed).child("fit"),
-        device=device,
+        device=batch.device,
         gold=fit.trial.gold if sees_gold else None,
         report=report_each,
         checkpoint=NO_CHECKPOINT if fit.checkpoint is None else fit.checkpoint,
     )
-
-
-def _look_at_bars(fit: _Fit, curve_spec: CurveSpec) -> None:
-    """Writes down which trials of a fit end here, by the scores so far."""
-    for spec in fit.specs:
-        bar = curve_spec.bars.get(spec.key)
-        if bar is not None and spec.key not in fit.stops and (stop := bar.stop(fit.curve)) is not None:
-            fit.stops[spec.key] = stop
 
 
 def _score_now(metric: str, predictor: Callable[[], Predictor], trial: TrialData) -> float | None:
@@ -308,14 +277,12 @@ def _score_now(metric: str, predictor: Callable[[], Predictor], trial: TrialData
         return None
 
 
-def _fit(
-    model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext], curve_spec: CurveSpec | None
-) -> list[FitResult | Failure]:
+def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> list[FitResult | Failure]:
     """Fits all as one batch; one that raises is halved until the guilty stand alone."""
     if not fits:
         return []
     for fit in fits:
-        fit.begin(len(fits), curve_spec)
+        fit.begin(len(fits))
     if fits[0].checkpoint is not None:
         fits[0].checkpoint.tell()
     fault: ModelFault | None = None
@@ -331,19 +298,14 @@ def _fit(
     if fault is None:
         return list(fitted)
     if sum(fit.begins_anew(fault) for fit in fits):  # all of them: it is not said whose checkpoint it was
-        return _fit(model, fits, contexts, curve_spec)
+        return _fit(model, fits, contexts)
     if len(fits) == 1:
         return [failure_for_want_of_memory(fault) if of_memory(fault) else failure_of(fault)]
     half = len(fits) // 2
-    return [
-        *_fit(model, fits[:half], contexts[:half], curve_spec),
-        *_fit(model, fits[half:], contexts[half:], curve_spec),
-    ]
+    return [*_fit(model, fits[:half], contexts[:half]), *_fit(model, fits[half:], contexts[half:])]
 
 
-def _finish(
-    fit: _Fit, fitted: FitResult | Failure, curve_spec: CurveSpec | None, info: ModelInfo, sees_gold: bool
-) -> list[TrialResult]:
+def _finish(fit: _Fit, fitted: FitResult | Failure, info: ModelInfo, *, sees_gold: bool) -> list[TrialResult]:
     started = time.perf_counter()
     reported = any(spec.phase == "report" for spec in fit.specs)
     outcome = fitted if isinstance(fitted, Failure) else _scored(fitted, fit.trial, info, sees_gold, reported)
@@ -351,11 +313,10 @@ def _finish(
     if isinstance(outcome, Failure):
         return [_failed(spec, outcome, wall_s) for spec in fit.specs]
     status = Status.OK if fit.goes_on else Status.STOPPED
-    watched = curve_spec.metric if curve_spec is not None and fit.curve else ""
     facts = {
         "status": status,
         "curve": thinned_curve(fit.curve),
-        "watched": watched,
+        "watched": fit.curve_spec.metric if fit.curve else "",
         "resumed": fit.resumed,
         "wall_s": wall_s,
     }

@@ -1,15 +1,18 @@
-"""The page of a sweep in MLflow, written when the sweep has ended."""
+"""A sweep in MLflow: its page, written when the sweep has ended, and all of it written again from the record."""
 
 import logging
 import shlex
 import threading
 import time
+from collections.abc import Callable
 
-from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.errors import BadInput
-from crowdsweep.record.shown_uri import discreetly
+from crowdsweep.record.journal import read_journal, without_driver
+from crowdsweep.record.shown_uri import discreetly, without_credentials
 from crowdsweep.record.store_uri import Store
-from crowdsweep.tracking.uri import has_place, tracking_uri
+from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
+from crowdsweep.views.figures import heat_map, to_png
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import written_files
 
@@ -59,6 +62,45 @@ def make_up(store: Store, lacks: str, failed: str) -> str:
     what += [f"does not show the report as it is now: {failed}"] if failed else []
     later = shlex.join(["crowdsweep", "mirror", str(store)])
     return f"MLflow {' and '.join(what)}. The record has it all: `{later}` makes up for it"
+
+
+def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None:
+    """Rebuilds a sweep in MLflow from its record: what is missing or incomplete is written again, and its page.
+
+    Args:
+        store: of the sweep.
+        uri: where to; the sweep's where it is None.
+        tell: takes what was done, in words.
+
+    Raises:
+        JournalError: there is no sweep in that folder.
+        BadInput: MLflow cannot be written, or a driver is at work, which writes MLflow itself.
+    """
+    tell(rebuild_runs(store, uri))
+    found = analysed(store)
+    place = recorded_uri(store, found.state.config, uri)
+    try:
+        publish(found, place)
+    except OSError as error:
+        raise BadInput(
+            f"MLflow at {without_credentials(place)}: the sweep's own page cannot be written: {error}; see to it, then "
+            f"do the same again"
+        ) from error
+
+
+def rebuild_runs(store: Store, uri: str | None = None) -> str:
+    """Writes to MLflow the runs that it lacks of a sweep, and returns what was done in words."""
+    from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
+        reader_of,
+        rebuild,
+    )
+
+    with without_driver(store):
+        state = read_journal(store)
+        place = recorded_uri(store, state.config, uri)
+        experiment = state.config.get("tracking", {}).get("experiment") or state.name
+        done = rebuild(state, place, experiment, read=reader_of(store), draw=lambda matrix: to_png(heat_map(matrix)))
+    return f"{without_credentials(place)}: {done}"
 
 
 def publish(found: AnalysedSweep, uri: str) -> None:

@@ -23,6 +23,7 @@ from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.result import Status
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
+from crowdsweep.views.in_mlflow import rebuild_runs
 
 DONE, BAD_INPUT, FAILED_TRIALS, OVER_BUDGET, INTERRUPTED = 0, 2, 3, 4, 130
 SLOW = {"name": "slow", "params": {"steps": 2, "pause_s": 0.05}}
@@ -214,7 +215,7 @@ def test_mlflow_that_cannot_be_written_any_more(
     outcome = app.run(config, tmp_path, quiet=True)
     assert (outcome.status, outcome.finished, outcome.failed) == ("done", 12, 0)
     _unblock(database)
-    written_late = re.search(r": (\d+) trials written, (\d+) stood there already$", app.rebuild_mirror(tmp_path))
+    written_late = re.search(r": (\d+) trials written, (\d+) stood there already$", rebuild_runs(tmp_path))
     assert written_late is not None
     late, before = map(int, written_late.groups())
     assert late > 0, "nothing was amiss: the test did not test anything"

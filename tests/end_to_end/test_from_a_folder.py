@@ -159,7 +159,7 @@ def test_a_folder_is_begun_run_and_labelled(
     folder.mkdir()
     kind(folder)
     models, told = KINDS[kind]
-    default = asked_sweep(folder).config
+    default = asked_sweep(folder)
     assert run_command_line(["init", "mine"]) == 0
     text = (folder / "sweep.yaml").read_text()
     for part in told:
@@ -197,4 +197,4 @@ def test_the_line_for_texts_is_a_model_that_runs(tmp_path: Path, monkeypatch: py
 def test_where_nothing_fits_into_the_time_the_cheapest_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     features_and_nothing_else(tmp_path)
     monkeypatch.setattr(choices, "SECONDS", 0.0)
-    assert len(asked_sweep(tmp_path).config.models) == 1
+    assert len(asked_sweep(tmp_path).models) == 1

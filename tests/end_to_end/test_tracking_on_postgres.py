@@ -25,10 +25,10 @@ from killable_server import STARTS_S, KillableServer
 from postgres_server import NO_POSTGRES, Postgres, PostgresServer, programs
 from sweeps_at_once import EXPERIMENT, IMPATIENT, at_once, check_runs, drive, runs_at
 
-from crowdsweep import app
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import read_journal
 from crowdsweep.tracking.mlflow_runs import MlflowClient, rebuild
+from crowdsweep.views.in_mlflow import rebuild_runs
 
 pytestmark = pytest.mark.long
 FEW, MANY = 20, 1000
@@ -250,7 +250,7 @@ def refused(store: Path, uri: str) -> str:
     """Returns what `mirror` says in the end, soon."""
     began = time.monotonic()
     with pytest.raises(BadInput) as told:
-        app.rebuild_mirror(store, uri)
+        rebuild_runs(store, uri)
     assert time.monotonic() - began < SOON_S
     words = str(told.value)
     assert "\n" not in words

@@ -12,10 +12,8 @@ from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import compare
-from crowdsweep.analysis.flagged import flagged_notes
 from crowdsweep.analysis.next_steps import next_steps
-from crowdsweep.analysis.phrases import worth_of_heldout
-from crowdsweep.analysis.references import References
+from crowdsweep.analysis.phrases import flagged_notes, worth_of_heldout
 from crowdsweep.analysis.searches import searches
 from crowdsweep.analysis.sections.confusions import CrowdMatrix
 from crowdsweep.analysis.study import study_report, template_of
@@ -26,7 +24,7 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.shown import show_number, show_with_interval
 from crowdsweep.record.events import Event, TrialFinished
 from crowdsweep.record.journal import Journal
-from crowdsweep.record.plan_record import CellRecord
+from crowdsweep.record.plan_record import CellRecord, DatasetRecord
 from crowdsweep.record.shown import shown_trials
 from crowdsweep.units import listed, show_seconds, show_times
 from crowdsweep.views.report_files import write_report
@@ -272,7 +270,7 @@ def test_every_cell_says_its_column_so_that_a_phone_can_stack_them(tmp_path: Pat
 
 def test_a_sweep_without_gold_says_what_its_ranking_is_worth() -> None:
     table = results_table(folded(sweep(trials("a", [-0.5, -0.6], "heldout_loglik"))))
-    without = compare(table, references={("d", "{}"): References(gold={"train": False}, heldout=0.1)})
+    without = compare(table, references={("d", "{}"): DatasetRecord(dataset="d", gold={"train": False}, heldout=0.1)})
     (said,) = worth_of_heldout(without)
     assert said.startswith("There is no gold.")
     assert worth_of_heldout(compare(table)) == []

@@ -9,12 +9,12 @@ from journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.analysis.answer import Answer, answer_of, by_test
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
 from crowdsweep.analysis.phrases import verdict, worth_of_heldout
-from crowdsweep.analysis.references import References
 from crowdsweep.analysis.study import study_report
 from crowdsweep.analysis.sweep import comparison_of
 from crowdsweep.analysis.winners import winners_of
 from crowdsweep.record.events import Event, TrialFinished
 from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.plan_record import DatasetRecord
 from crowdsweep.record.shown import shown_trials
 from crowdsweep.studies.redundancy import TEMPLATE
 from crowdsweep.views.page.tables import scores_table
@@ -112,6 +112,6 @@ def test_without_gold_nobody_is_called_worse() -> None:
     )
     rows = scores_table(block, comparison_of(folded(made_up_sweep(events, models=[])))).rows
     assert "predicts answers less well" in rows[1].cells
-    without = replace(block, references=References(gold={"train": False}, heldout=0.1))
+    without = replace(block, references=DatasetRecord(dataset="d", gold={"train": False}, heldout=0.1))
     (said,) = worth_of_heldout(Comparison(datasets=[without], ranks=None, published=[]))
     assert "It does not show which of two close models labels more items correctly" in said

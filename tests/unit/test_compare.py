@@ -11,11 +11,11 @@ from crowdsweep.analysis.compare import Comparison, compare
 from crowdsweep.analysis.flat_tables import comparison_table
 from crowdsweep.analysis.phrases import ranked_by_heldout, verdict
 from crowdsweep.analysis.phrases import tests_used as used_tests
-from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.known import Goal
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.record.events import Event, TrialFinished
+from crowdsweep.record.plan_record import DatasetRecord
 from crowdsweep.record.result import Status
 from crowdsweep.sweepfile.records import PublishedValue
 
@@ -75,7 +75,7 @@ def test_models_are_ranked_by_held_out_annotations_where_there_is_nothing_else()
 
     events = [*cell("mv", 1.0, -0.9, -0.8, -0.85), *cell("ds", 0.9, -0.5, -0.45, -0.52)]
     events += made_up_trials("mute", "d", _scores(0.95, metric="train_accuracy"))
-    known = {("d", "{}"): References(gold={"train": False}, heldout=0.2)}
+    known = {("d", "{}"): DatasetRecord(dataset="d", gold={"train": False}, heldout=0.2)}
     comparison = _compare(events, ["mv", "ds", "mute"], references=known)
     (block,) = comparison.datasets
     assert (block.metric, [score.model for score in block.ranked]) == ("heldout_loglik", ["ds", "mv"])

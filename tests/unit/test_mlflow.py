@@ -32,6 +32,7 @@ from crowdsweep.tracking.mlflow_runs import (
     tracking_uri,
 )
 from crowdsweep.tracking.run_records import HISTORY_LIMIT, CellTrial, cell_record, trial_record
+from crowdsweep.views.in_mlflow import rebuild_runs
 
 
 def counts(cell: Run) -> tuple[int, int, int]:
@@ -384,6 +385,6 @@ def test_mirror_waits_for_the_driver_that_writes(store: Path) -> None:
     for event in (started(), *outcomes()):
         journal.handle(event)
     with pytest.raises(BadInput, match="a sweep runs here and writes MLflow itself"):
-        app.rebuild_mirror(store)
+        rebuild_runs(store)
     journal.close()
-    assert "4 trials written" in app.rebuild_mirror(store)
+    assert "4 trials written" in rebuild_runs(store)

@@ -21,6 +21,7 @@ from crowdsweep.tracking.mlflow_runs import (
     MlflowMirror,
     rebuild,
 )
+from crowdsweep.views.in_mlflow import rebuild_runs
 
 
 def free_port() -> int:
@@ -68,7 +69,7 @@ def test_a_password_goes_nowhere(
     with caplog.at_level(logging.DEBUG):
         assert app.run(config, tmp_path).status == "done"
         with pytest.raises(BadInput, match="cannot be written") as refused:
-            app.rebuild_mirror(tmp_path, uri)
+            rebuild_runs(tmp_path, uri)
     assert "MLflow cannot be written" in caplog.text
     assert read_journal(tmp_path).config["tracking"]["uri"] == uri.replace("me:hunter2@", "")
     told = [caplog.text, *capfd.readouterr(), str(refused.value)]

@@ -84,14 +84,15 @@ def test_what_stands_here_wins_and_it_is_said(
     assert "what stands here" not in capsys.readouterr().err
     assert asked == [("mine", "crowdsweep-runs/mine")] * 2
     (here / "sparsity").write_text(MINE.replace("mine", "other"))  # nearer still
-    assert asked_sweep("sparsity").config.name == "other"
+    assert asked_sweep("sparsity").name == "other"
 
 
 def test_a_folder_here_wins_too(here: Path) -> None:
     folder_of(here / "redundancy", annotations="item,annotator,label\n1,a,x\n1,b,y\n2,a,x\n2,b,x\n")
-    found = asked_sweep("redundancy")
-    assert found.config.datasets[0].name == str(here / "redundancy")
-    assert "what stands here is taken" in found.note
+    notes: list[str] = []
+    found = asked_sweep("redundancy", tell=notes.append)
+    assert found.datasets[0].name == str(here / "redundancy")
+    assert "what stands here is taken" in notes[0]
     (here / "sparsity").mkdir()
     with pytest.raises(BadInput, match=r"expected a dataset's folder.*`crowdsweep sweeps sparsity > FILE.yaml`"):
         asked_sweep("sparsity")
@@ -122,7 +123,7 @@ def test_an_unknown_name_is_told_with_the_nearest(given: str, message: str, here
 
 def test_a_dataset_that_is_named_on_the_way_is_looked_up_here(here: Path) -> None:
     folder_of(here / "pets", annotations="item,annotator,label\n1,a,x\n1,b,y\n2,a,x\n2,b,x\n")
-    config = asked_sweep("redundancy", ["datasets=[pets]", "models=[majority-vote]"]).config
+    config = asked_sweep("redundancy", ["datasets=[pets]", "models=[majority-vote]"])
     assert [entry.name for entry in config.datasets] == [str(here / "pets")]
 
 

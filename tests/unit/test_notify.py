@@ -18,7 +18,7 @@ from crowdsweep import app
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput, SweepFileError, Where
 from crowdsweep.sweep.plan import make_plan
-from crowdsweep.sweep.recorded import recorded_config
+from crowdsweep.sweep.resume import recorded_config
 from crowdsweep.sweepfile.read import sweep_of
 from crowdsweep.views.notify import FAILED, Others, message_of, others_of, tell_others
 

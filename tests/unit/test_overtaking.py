@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
-from crowdsweep.studies.costs_along import costs_table, growing
-from crowdsweep.studies.growth import growth
+from crowdsweep.studies.costs_along import costs_table, growing, growth
 from crowdsweep.studies.overtaking import overtakings
 
 SIZES = (100, 1000, 10000)

@@ -7,10 +7,10 @@ from driven import config_of
 from journals import folded, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.compare import compare
-from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import comparison_rows
 from crowdsweep.errors import BadInput
 from crowdsweep.metrics.known import repeats_votes
+from crowdsweep.record.plan_record import DatasetRecord
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import make_plan
@@ -57,10 +57,12 @@ def test_a_sweep_cannot_ask_for_them(tmp_path: Path) -> None:
 def test_records_of_earlier_versions_are_shown_without_them() -> None:
     scores = [{"train_accuracy": 1.0, "train_kl": 0.0, "heldout_loglik": -0.5 - 0.01 * seed} for seed in range(3)]
     table = comparison_rows(folded(made_up_sweep(made_up_trials("mv", "d", scores), models=[{"name": "mv"}])))
-    (block,) = compare(table, references={("d", "{}"): References(gold={"train": False}, heldout=0.1)}).datasets
+    (block,) = compare(
+        table, references={("d", "{}"): DatasetRecord(dataset="d", gold={"train": False}, heldout=0.1)}
+    ).datasets
     assert set(block.ranked[0].metrics) == {"train_kl", "heldout_loglik"}
     assert next(one.title for one in metrics_tables(block)) == "On train items, against the answers that trained"
-    (block,) = compare(table, references={("d", "{}"): References(gold={"train": True})}).datasets
+    (block,) = compare(table, references={("d", "{}"): DatasetRecord(dataset="d", gold={"train": True})}).datasets
     assert "train_accuracy" in block.ranked[0].metrics
     assert next(one.title for one in metrics_tables(block)) == "On train items"
 

@@ -13,8 +13,7 @@ from crowdsweep.analysis.study import study_report
 from crowdsweep.record.events import Event, SweepStatus
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.plan_record import CellRecord
-from crowdsweep.views.page.sheets import WIDTH, in_parts
-from crowdsweep.views.page.table import PageRow, PageTable
+from crowdsweep.views.page.table import WIDTH, PageRow, PageTable, in_parts
 from crowdsweep.views.page.underway import search_so_far
 from crowdsweep.views.report_files import write_report
 

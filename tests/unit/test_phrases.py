@@ -10,12 +10,11 @@ from journals import folded, made_up_search, made_up_sweep, made_up_trials
 from crowdsweep.analysis.compare import DatasetComparison, compare
 from crowdsweep.analysis.phrases import chosen_by_gold, flattery, intervals_over, verdict
 from crowdsweep.analysis.phrases import tests_used as used_tests
-from crowdsweep.analysis.references import References
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.record.events import Event
 from crowdsweep.record.journal import Journal
-from crowdsweep.record.plan_record import CellRecord
+from crowdsweep.record.plan_record import CellRecord, DatasetRecord
 from crowdsweep.views.report_files import write_report
 
 GOOD = [0.93, 0.94, 0.92, 0.95, 0.93, 0.92, 0.94, 0.93, 0.95, 0.94]
@@ -55,7 +54,9 @@ def test_the_report_says_over_how_many_pairs_it_corrects() -> None:
 
 def test_what_held_out_intervals_vary_over_is_said() -> None:
     events = trials("a", [-0.5, -0.52, -0.55, -0.51, -0.53], "heldout_loglik")
-    block = block_of(events, "a", references={("d", "{}"): References(gold={"train": False}, heldout=0.1)})
+    block = block_of(
+        events, "a", references={("d", "{}"): DatasetRecord(dataset="d", gold={"train": False}, heldout=0.1)}
+    )
     assert "which annotations are held out" in intervals_over(block)
     assert "1.25 times as wide as Student's" in intervals_over(block)
 

@@ -19,10 +19,18 @@ from crowdsweep.data.splits import prepare
 from crowdsweep.errors import FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.sweep import pilots
+from crowdsweep.sweep import pilot
 from crowdsweep.sweep.cost_estimate import TRIAL_OVERHEAD_S
-from crowdsweep.sweep.pilot import FEW_STEPS, MOST_ITEMS, REPLICAS, SURELY_LONG_S, measured_cost, outputs_of, pilot_data
-from crowdsweep.sweep.pilots import Pilots
+from crowdsweep.sweep.pilot import (
+    FEW_STEPS,
+    MOST_ITEMS,
+    REPLICAS,
+    SURELY_LONG_S,
+    Pilots,
+    measured_cost,
+    outputs_of,
+    pilot_data,
+)
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.views.terminal.plan import describe_plan
@@ -225,7 +233,7 @@ def unpriced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     (tmp_path / "unpriced.py").write_text(PLUGIN)
     monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
     module = registered.model_info("unpriced").model.fit.__globals__
-    monkeypatch.setattr(pilots, "measured_cost", partial(measured_cost, clock=lambda: module["CLOCK"][0]))
+    monkeypatch.setattr(pilot, "measured_cost", partial(measured_cost, clock=lambda: module["CLOCK"][0]))
     monkeypatch.setattr(Pilots, "_call", _in_this_process)
     return module["FITS"]
 
@@ -321,7 +329,7 @@ def test_a_plan_is_made_whatever_a_model_does_to_its_process(
 ) -> None:
     (tmp_path / "hostile.py").write_text(HOW)
     monkeypatch.setenv("CROWDSWEEP_PLUGINS", str(tmp_path))
-    monkeypatch.setattr(pilots, "LONGEST_S", 2.0 if how == "hang" else 60.0)
+    monkeypatch.setattr(pilot, "LONGEST_S", 2.0 if how == "hang" else 60.0)
     alone = {"name": "hostile", "label": "alone", "params": {"how": how}}
     searched = {"name": "hostile", "params": {"how": how}, "search": {"smoothing": {"min": 0.0, "max": 1.0}}}
     models = ["majority-vote", alone, searched]

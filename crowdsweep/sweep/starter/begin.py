@@ -1,7 +1,8 @@
 """The sweep files that a dataset's folder begins with, and the sweep that a folder is run by."""
 
+import logging
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +33,8 @@ _ON_IMAGES = (
     "crowd-layer, then learn of these."
 )
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
@@ -50,38 +53,9 @@ class Begun:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class AskedSweep:
-    """A sweep that a person named: by a file, by a dataset's folder, or one that comes along by its name.
-
-    Attributes:
-        config: the sweep.
-        note: what a person should know of it; empty where there is nothing to say.
-    """
-
-    config: SweepConfig
-    note: str = ""
-
-
-def starter_files(
-    dataset: CrowdDataset, folder: Path, params: Mapping[str, Scalar] | None = None, notes: tuple[str, ...] = ()
-) -> Begun:
-    """Returns the sweep files that a dataset begins with; writes nothing.
-
-    Args:
-        dataset: the dataset.
-        folder: of it.
-        params: that it was loaded with.
-        notes: on these, in sentences.
-    """
-    found = _with_features(_Loaded(dataset=dataset, params=dict(params or {}), notes=notes))
-    dataset, notes = found.dataset, found.notes
-    facts = facts_of(dataset, found.params)
-    chosen = choose(facts, str(folder))
-    study = redundancy_text(folder, facts, chosen)
-    texts = {SWEEP_FILE: sweep_text(folder, facts, chosen, notes=notes)}
-    texts |= {} if study is None else {STUDY_FILE: study}
-    return Begun(dataset=dataset, chosen=tuple(chosen), texts=texts, notes=notes)
+def starter_files(dataset: CrowdDataset, folder: Path) -> Begun:
+    """Returns the sweep files that a dataset in a folder begins with; writes nothing."""
+    return _begun(_with_features(_Loaded(dataset=dataset, params={}, notes=())), folder)
 
 
 def begin_with_folder(folder: Path) -> Begun:
@@ -90,8 +64,7 @@ def begin_with_folder(folder: Path) -> Begun:
     Raises:
         DataError: it is no dataset's folder, holds a sweep file already, or cannot be written.
     """
-    found = _loaded(folder)
-    begun = starter_files(found.dataset, folder, found.params, found.notes)
+    begun = _begun(_loaded(folder), folder)
     for name in begun.texts:
         if stands(folder / name):
             raise DataError(f"{folder / name}: stands there already, and is kept; move it away to have it written anew")
@@ -102,37 +75,37 @@ def begin_with_folder(folder: Path) -> Begun:
     return begun
 
 
-def asked_sweep(given: str | Path, overrides: Iterable[str] = ()) -> AskedSweep:
+def asked_sweep(
+    given: str | Path, overrides: Iterable[str] = (), tell: Callable[[str], object] = _log.info
+) -> SweepConfig:
     """Returns the sweep of a sweep file, of a dataset's folder (its `sweep.yaml`, else what `init` would write), or the
     one of that name that comes along (`asked_file`).
 
     Args:
         given: the file, folder or name.
         overrides: as for `load_sweep`.
+        tell: takes what a person should know of the choice, where there is something.
 
     Raises:
         BadInput: the sweep file or the dataset cannot be used, the folder is none of a dataset, or nothing is called
             so.
     """
     asked = asked_file(given)
-    path = asked.path
+    path, file, notes = asked.path, asked.path / SWEEP_FILE, [asked.note]
     if not is_folder(path):
-        return AskedSweep(config=load_sweep(path, overrides), note=asked.note)
-    file = path / SWEEP_FILE
-    if is_file(file):
-        notes = [asked.note, f"{path}: by its {SWEEP_FILE}"]
-        return AskedSweep(config=load_sweep(file, overrides), note=" ".join(filter(None, notes)))
-    found = _loaded(path)
-    facts = facts_of(found.dataset, found.params)
-    chosen = choose(facts, str(path))
-    text = sweep_text(path, facts, chosen, dataset=str(path.resolve()))
-    config = sweep_of(*parse_yaml(text, f"default sweep of {path}"), overrides)
-    n_models = sum(not one.left_out for one in chosen)
-    note = (
-        f"{path}: {n_models} models that fit these data; to see and change the sweep, write it into the folder: "
-        f"`crowdsweep init {shlex.quote(str(path))}`"
-    )
-    return AskedSweep(config=config, note=" ".join(filter(None, [asked.note, *found.notes, note])))
+        config = load_sweep(path, overrides)
+    elif is_file(file):
+        config = load_sweep(file, overrides)
+        notes.append(f"{path}: by its {SWEEP_FILE}")
+    else:
+        begun = _begun(_loaded(path), path, str(path.resolve()))
+        config = sweep_of(*parse_yaml(begun.texts[SWEEP_FILE], f"default sweep of {path}"), overrides)
+        n_models = sum(not one.left_out for one in begun.chosen)
+        how = f"to see and change the sweep, write it into the folder: `crowdsweep init {shlex.quote(str(path))}`"
+        notes += [*begun.notes, f"{path}: {n_models} models that fit these data; {how}"]
+    if said := " ".join(filter(None, notes)):
+        tell(said)
+    return config
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +115,16 @@ class _Loaded:
     dataset: CrowdDataset
     params: dict[str, Scalar]
     notes: tuple[str, ...]
+
+
+def _begun(found: _Loaded, folder: Path, dataset: str = ".") -> Begun:
+    """Returns the sweep files of a dataset that stands in a folder; `dataset` is what they call it."""
+    facts = facts_of(found.dataset, found.params)
+    chosen = choose(facts, str(folder))
+    texts = {SWEEP_FILE: sweep_text(folder, facts, chosen, dataset=dataset, notes=found.notes)}
+    if (study := redundancy_text(folder, facts, chosen)) is not None:
+        texts[STUDY_FILE] = study
+    return Begun(dataset=found.dataset, chosen=tuple(chosen), texts=texts, notes=found.notes)
 
 
 def _loaded(folder: Path) -> _Loaded:

@@ -13,10 +13,10 @@ from crowdsweep.data.dataset import CrowdDataset, Scalar, TrialData
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError
 from crowdsweep.models import registered
+from crowdsweep.models.needs import check_needs
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.cost_estimate import cost_by_formula
 from crowdsweep.sweep.requirements import Offer, offer_of
-from crowdsweep.trial.runner import check_needs
 
 POINTS, SEARCH_SEEDS, REPORT_SEEDS = 8, 3, 5
 HELDOUT = 0.1

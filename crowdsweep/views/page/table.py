@@ -1,7 +1,13 @@
-"""A table of the page, as data."""
+"""A table of the page, as data; a wide one in parts, so that none is cut at the edge of a window or of a sheet."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+
+WIDTH = 108
+"""Letters of a table that stand beside each other on a sheet of A4 within its margins, and in a window of 1,280 pixels;
+of wide letters, so that others leave a little room."""
+_BETWEEN = 2  # letters that columns stand apart
+_LEAST_OF_WORDS = 12  # letters, of a column that may break over lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,3 +50,53 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str =
     named = [place for place, cells in enumerate(filled) if cells and all(cell[0].isalpha() for cell in cells)]
     shown = [PageRow(cells=row) for row in rows]
     return PageTable(columns=columns, rows=shown, words=frozenset({0, *named}), title=title, note=note)
+
+
+def in_parts(table: PageTable) -> list[PageTable]:
+    """Returns a table as it is where all its columns have room beside each other, else in parts below each other.
+
+    There are as few parts as can be, each begins with the first column, which names the rows, and the widest is as
+    narrow as that many parts allow. The first has the title, the last the note.
+    """
+    widths = [_width(table, place) for place in range(len(table.columns))]
+    groups = list(_groups(widths))
+    parts = [table.of_columns([0, *places]) for places in groups] or [table]
+    parts = [part if number == 0 else replace(part, title="") for number, part in enumerate(parts)]
+    return [part if number == len(parts) - 1 else replace(part, note="") for number, part in enumerate(parts)]
+
+
+def _groups(widths: list[int]) -> Iterator[list[int]]:
+    """Yields the places of the columns of each part, without the first."""
+    room = WIDTH - widths[0]
+    n_parts = len(list(_filled(widths, room)))
+    total = sum(widths[1:])
+    even = next(
+        (
+            groups
+            for most in range(total // max(n_parts, 1), room)
+            if len(groups := list(_filled(widths, most))) <= n_parts
+        ),
+        None,
+    )
+    yield from even if even is not None else _filled(widths, room)
+
+
+def _filled(widths: list[int], room: int) -> Iterator[list[int]]:
+    places: list[int] = []
+    used = 0
+    for place, width in enumerate(widths[1:], start=1):
+        if places and used + width > room:
+            yield places
+            places, used = [], 0
+        places.append(place)
+        used += width
+    if places:
+        yield places
+
+
+def _width(table: PageTable, place: int) -> int:
+    head = max(map(len, table.columns[place].split()), default=0)
+    widest = max((len(row.cells[place]) for row in table.rows), default=0)
+    if place and place in table.words:
+        widest = min(widest, _LEAST_OF_WORDS)
+    return max(head, widest) + _BETWEEN

@@ -20,8 +20,7 @@ from crowdsweep.metrics.wording import is_count, readable, words
 from crowdsweep.record.naming import show_point, show_value
 from crowdsweep.studies.contract import StudyTable
 from crowdsweep.units import show_bytes, show_p, show_seconds
-from crowdsweep.views.page.sheets import in_parts
-from crowdsweep.views.page.table import PageRow, PageTable, table_of
+from crowdsweep.views.page.table import PageRow, PageTable, in_parts, table_of
 
 _METRICS_NOTE = (
     "Mean ± half the 95 % interval, which varies over seeds alone but for the metric that ranks; empty where a metric "

@@ -1,0 +1,46 @@
+"""Whether data bring what a model needs."""
+
+from crowdsweep.data.dataset import TrialData
+from crowdsweep.errors import DataError
+from crowdsweep.models.contract import ModelInfo, Need
+
+
+def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, dataset: str) -> None:
+    """Checks that the data bring what the model needs, and nothing that it cannot take.
+
+    Args:
+        info: the model.
+        needs: of the model at its hyper-parameters (`ModelInfo.needs_of`).
+        trial: the data.
+        dataset: what messages call them.
+
+    Raises:
+        DataError: they do not.
+    """
+    training = trial.training
+    lacks = {
+        "features": training.items.features is None,
+        "text": training.items.text is None,
+        "annotators": training.annotations.anonymous,
+        "gold": not len(trial.gold),
+        "order": training.scale != "ordinal",
+    }
+    remedies = {
+        "features": "put features-NAME.npz into its folder, or name computed ones (`features: {text: tfidf}`)",
+        "text": "give each item a text, in the column `text` of items.csv",
+        "annotators": "use the scenario `individual`, or annotations that name their annotators",
+        "gold": "give its training items gold, in the column `gold` of items.csv",
+        "order": "where they have one, write `scale: ordinal` into its dataset.yaml",
+    }
+    subjects = {"annotators": "known annotators", "order": "classes in an order"}
+    for need in sorted(needs):
+        if lacks[need]:
+            subject = subjects.get(need, f"{need} of the training items")
+            raise DataError(
+                f"model {info.name!r} needs {subject}, which dataset {dataset!r} does not have; "
+                f"{remedies[need]}, or leave this model out"
+            )
+    if training.annotations.anonymous and "votes" not in info.supports:
+        raise DataError(f"model {info.name!r} cannot take anonymous votes, which are all that dataset {dataset!r} has")
+    if training.scale == "multilabel" and "multilabel" not in info.supports:
+        raise DataError(f"model {info.name!r} cannot take multi-label data, which dataset {dataset!r} has")
