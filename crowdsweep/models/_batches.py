@@ -141,7 +141,8 @@ class Batch:
 
     def kept(self, name: str) -> Float32[torch.Tensor, "replicas batch *shape"]:
         """Returns a dropout mask: 1 for a unit that stays."""
-        return self.block.masks[name][self.step].to(torch.float32)
+        stays = self.block.masks[name][self.step]
+        return stays.view(torch.int8).to(torch.float32)  # of bool it takes five times as long
 
 
 def _equal(array: Shaped[np.ndarray, "..."], other: Shaped[np.ndarray, "..."]) -> bool:

@@ -4,7 +4,7 @@
 many classifiers of one shape in training on soft targets, which may change from one epoch to the next, as EM does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Protocol, final, runtime_checkable
 
@@ -25,7 +25,7 @@ from crowdsweep.models.networks.contract import Layout, Network, places_of
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.replicas import Adam
 from crowdsweep.models.networks.tagger import Tagger
-from crowdsweep.models.networks.tensors import ReplicaValues
+from crowdsweep.models.networks.tensors import Inputs, ReplicaValues
 from crowdsweep.models.networks.text_cnn import TextCNN
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.schedule import Schedule
@@ -36,6 +36,7 @@ from crowdsweep.seeds import SeedStream
 
 TrainingProtocol = Literal["until_trained", "paper", "equal_budget"]
 
+_READ_NUMBERS = 1 << 20  # copied at once when predicting
 PAPER_IMPROVEMENT = 0.03  # the paper protocol's stop rule: the training loss must fall by more than this share
 
 
@@ -233,20 +234,34 @@ class ClassifierReplicas:
         active = self.trainer.active
         shape = (len(active), self.targets.shape[1], self.network.n_classes)
         found = torch.full(shape, 1.0 / shape[2], dtype=torch.float64, device=self._device)
-        groups: dict[int, list[int]] = {}
-        for place, replica in enumerate(active):
-            groups.setdefault(self._starts[replica], []).append(place)
-        for start, places in groups.items():
-            replica = active[places[0]]
-            length = self._lengths[replica]
+        for places, inputs in self._read_together(active):
+            length = inputs.shape[1]
             values = self.trainer.values([active[place] for place in places])
-            probs = self.network.probabilities(Values(values), self._inputs.table[None, start : start + length])
+            probs = self.network.probabilities(Values(values), inputs)
             if self._layouts:
-                item, column = map(torch.from_numpy, places_of(self._layouts[replica]))
+                item, column = map(torch.from_numpy, places_of(self._layouts[active[places[0]]]))
                 found[torch.tensor(places)[:, None], item] = probs[:, column]
             else:
                 found[places, :length] = probs
         return found
+
+    def _read_together(self, active: Sequence[int]) -> Iterator[tuple[list[int], Inputs]]:
+        """Yields places of active replicas, and what they read: of those who read the same, it alone; others who read
+        equally many rows, each their own, as many as a cache holds."""
+        groups: dict[tuple[int, int | None], list[int]] = {}
+        starts = [self._starts[replica] for replica in active]
+        for place, (replica, start) in enumerate(zip(active, starts, strict=True)):
+            shared = bool(self._layouts) or starts.count(start) > 1
+            groups.setdefault((self._lengths[replica], start if shared else None), []).append(place)
+        table = self._inputs.table
+        for (length, start), places in groups.items():
+            if start is not None:
+                yield places, table[None, start : start + length]
+                continue
+            many = max(1, _READ_NUMBERS // max(1, length * table[:1].numel()))
+            for first in range(0, len(places), many):
+                part = places[first : first + many]
+                yield part, torch.stack([table[starts[place] : starts[place] + length] for place in part])
 
     def predictor_of(self, state: State) -> NetworkPredictor:
         """Returns the predictor with the values of a checkpoint.

@@ -168,10 +168,6 @@ def refit_is_the_same(info: ModelInfo) -> None:
     must_agree(standard_fit(info.name), fit(info, small_data()), 1e-9)
 
 
-_APART = {"speelfc-d": 1e-5}
-"""Where a batch differs more than by 1e-6: on some processors by 2e-6, in one annotator's ability, which is float32."""
-
-
 @check()
 def batch_equals_alone(info: ModelInfo) -> None:
     """Fitting several data sets at once, of different sizes, gives what each gives alone."""
@@ -180,7 +176,7 @@ def batch_equals_alone(info: ModelInfo) -> None:
     contexts = [context_for(info, data, seed) for seed, data in enumerate(sets)]
     together = fit_all(model, [data.training for data in sets], contexts)
     for data, context, batched in zip(sets, contexts, together, strict=True):
-        must_agree(fit_one(model, data.training, context), batched, _APART.get(info.name, 1e-6))
+        must_agree(fit_one(model, data.training, context), batched, 1e-6)
 
 
 @check(lambda info: info.deterministic)

@@ -14,7 +14,7 @@ from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import orthogonal
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
-from crowdsweep.models.networks.tensors import Probs, ReplicaValues
+from crowdsweep.models.networks.tensors import Probs, ReplicaValues, log_softmax
 from crowdsweep.models.networks.values import Values
 
 Activation = Literal["softsign", "tanh", "relu", "elu"]
@@ -109,7 +109,7 @@ class LdlNetwork:
         if masks is not None:
             encoded = encoded * (masks.kept("dropout E") / kept)
         heads = torch.bmm(encoded, values["heads"])
-        return torch.log_softmax(heads.unflatten(2, (len(HEADS), self.n_classes)), dim=3)
+        return log_softmax(heads.unflatten(2, (len(HEADS), self.n_classes)), dim=3)
 
     @without_gradients
     def label_probs(self, values: Values, features: RowFeatures, annotators: RowEmbeddings) -> Probs:

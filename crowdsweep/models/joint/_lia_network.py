@@ -22,7 +22,7 @@ from crowdsweep.models.networks.initial import Initialiser, Start, glorot_unifor
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
-from crowdsweep.models.networks.tensors import Inputs, take_rows
+from crowdsweep.models.networks.tensors import Inputs, log_softmax, take_rows
 from crowdsweep.models.networks.values import Values
 
 LogConfusions = Float[torch.Tensor, "pairs questions true observed"]
@@ -98,7 +98,7 @@ class LiaNetwork:
         n_logits = self.n_questions * self.n_classes
         hard = outputs[:, n_logits:] if self.difficulty is None else self.difficulty.logits(values, inputs, masks)
         logits = outputs[:, :n_logits].transpose(1, 2)
-        log_classes = torch.log_softmax(logits.unflatten(2, (self.n_questions, self.n_classes)), dim=3)
+        log_classes = log_softmax(logits.unflatten(2, (self.n_questions, self.n_classes)), dim=3)
         return log_classes, hard.transpose(1, 2)
 
     def competence(
@@ -134,7 +134,7 @@ class LiaNetwork:
         shape = (self.n_questions, self.n_classes, self.n_classes, self.latent)
         together = (difficulty + competence).unflatten(1, shape)
         summed = together[..., 0] if self.latent == 1 else together.logsumexp(dim=4)
-        return torch.log_softmax(summed, dim=3)
+        return log_softmax(summed, dim=3)
 
 
 def _zeros_from(start: Initialiser, first: int) -> Initialiser:

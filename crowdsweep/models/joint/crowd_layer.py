@@ -37,7 +37,7 @@ from crowdsweep.models.end_to_end import EndToEnd, Rows, end_to_end_cost
 from crowdsweep.models.label_likelihood import Distinct, Labels, PerClass, PerLabel, Which
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import repeated
-from crowdsweep.models.networks.tensors import take_rows
+from crowdsweep.models.networks.tensors import log_softmax, take_rows
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
 Form = Literal["MW", "VW", "VB", "VW+B", "SW"]
@@ -115,7 +115,7 @@ def log_probs(form: Form, f: PerClass, layers: Distinct, which: Which, label: Wh
             logits = f + own
         case "VW+B":
             logits = own[:, :n_classes] * f + own[:, n_classes:]
-    return torch.log_softmax(logits, dim=1).gather(1, label[:, None])[:, 0]
+    return log_softmax(logits, dim=1).gather(1, label[:, None])[:, 0]
 
 
 def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:

@@ -69,7 +69,9 @@ class SpeelfcD:
 
         def likelihood(labels: Labels) -> PerClass:
             ability, which = labels.annotators("ability")
-            easy = self.lambda1 + self.lambda2 * torch.sigmoid(labels.outputs(easiness)[:, 0])
+            # Torch rounds its sigmoid by where a number lies in memory, which the exponential of this does not.
+            share = torch.exp(torch.nn.functional.logsigmoid(labels.outputs(easiness)[:, 0]))
+            easy = self.lambda1 + self.lambda2 * share
             return log_likelihood(take_rows(ability[:, 0], which) * easy, labels.label, data[0].n_classes)
 
         training = EndToEnd(

@@ -19,14 +19,14 @@ from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import glorot_uniform, zeros
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
-from crowdsweep.models.networks.tensors import Inputs, Logits, Probs, StackedValues
+from crowdsweep.models.networks.tensors import Inputs, Logits, Probs, StackedValues, products
 from crowdsweep.models.networks.values import Values
 
 Units = Float[torch.Tensor, "replicas batch _"]  # of one layer, whose width is its own
 ClassRows = Float[torch.Tensor, "replicas classes batch"]
 
 _WRITTEN_IN_PLACE = 1 << 12  # weights from which one product per replica, in place, beats one for all and a copy
-_PREDICTED_FLOATS = 1 << 22  # hidden units held at once when predicting
+_PREDICTED_FLOATS = 1 << 19  # hidden units held at once when predicting: 2 MB, which a cache holds
 
 
 @final
@@ -131,7 +131,7 @@ class DenseNetwork:
         signal = inputs
         for layer in range(self.n_layers):
             weights = values[f"w{layer}"]
-            signal = torch.baddbmm(values[f"b{layer}"], signal.expand(len(weights), -1, -1), weights)
+            signal = products(signal.expand(len(weights), -1, -1), weights, bias=values[f"b{layer}"])
             if layer < self.n_layers - 1:
                 signal = torch.relu(signal)
                 if masks is not None and self.dropout:
@@ -181,26 +181,23 @@ class DenseNetwork:
             gradient: returns where the gradient of a parameter goes.
             dropped: whether `forward` was given masks.
         """
-        scale = 1.0 / (1.0 - self.dropout) if dropped else 1.0
-        nothing = slope[:1, :1, :1]  # what beta = 0 multiplies
-        last = self.n_layers - 1
+        scale, last = 1.0 / (1.0 - self.dropout), self.n_layers - 1
         torch.sum(slope, dim=2, out=gradient(f"b{last}")[:, 0])
-        # The factor of dropout is the products' alpha: one pass less over the hidden units.
-        product = torch.baddbmm(nothing, slope, inputs[last], beta=0, alpha=scale if last else 1.0)
-        gradient(f"w{last}").copy_(product.transpose(1, 2))
+        if dropped and last:
+            slope = slope * scale
+        gradient(f"w{last}").copy_(products(slope, inputs[last]).transpose(1, 2))
         slope = slope.transpose(1, 2)
         for layer in range(last - 1, -1, -1):
-            units = inputs[layer + 1]
-            back = values[f"w{layer + 1}"].transpose(1, 2)
-            slope = torch.baddbmm(nothing, slope, back, beta=0, alpha=scale)
-            slope = torch.ops.aten.threshold_backward(slope, units, 0)
+            slope = products(slope, values[f"w{layer + 1}"].transpose(1, 2))
+            slope = torch.ops.aten.threshold_backward(slope, inputs[layer + 1], 0)
             torch.sum(slope, dim=1, keepdim=True, out=gradient(f"b{layer}"))
-            before = inputs[layer].transpose(1, 2)
-            written, factor = gradient(f"w{layer}"), scale if layer else 1.0
+            if dropped and layer:
+                slope = slope * scale
+            before, written = inputs[layer].transpose(1, 2), gradient(f"w{layer}")
             if written[0].numel() < _WRITTEN_IN_PLACE:
-                written.copy_(torch.baddbmm(nothing, before, slope, beta=0, alpha=factor))
+                written.copy_(products(before, slope))
             else:
-                torch.baddbmm(nothing, before, slope, beta=0, alpha=factor, out=written)
+                torch.bmm(before, slope, out=written)
 
     def forward(
         self, values: StackedValues, features: Units, masks: Sequence[Units] = ()
@@ -214,12 +211,18 @@ class DenseNetwork:
         last = self.n_layers - 1
         for layer in range(last):
             bias, weights = values[f"b{layer}"], values[f"w{layer}"]
-            signal = torch.baddbmm(bias, signal, weights, alpha=scale if layer else 1.0).relu_()
+            signal = products(signal, weights, bias=bias, scale=scale if layer else 1.0).relu_()
             if masks:
                 signal = signal.mul_(masks[layer])
             inputs.append(signal)
         bias, weights = values[f"b{last}"].transpose(1, 2), values[f"w{last}"].transpose(1, 2)
-        return inputs, torch.baddbmm(bias, weights, signal.transpose(1, 2), alpha=scale if last else 1.0)
+        # Of few classes the product of two transposed matrices takes several times as long as a copy of the weights.
+        return inputs, products(
+            weights.clone(memory_format=torch.contiguous_format),
+            signal.transpose(1, 2),
+            bias=bias,
+            scale=scale if last else 1.0,
+        )
 
     @without_gradients
     def probabilities(self, values: Values, inputs: Inputs) -> Probs:

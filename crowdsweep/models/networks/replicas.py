@@ -244,5 +244,7 @@ class Adam:
 
 def _equal_runs(steps: StepCounts) -> Iterator[slice]:
     """Yields the replicas that have taken equally many steps, those that stand beside each other."""
+    if (steps == steps[0]).all():  # as most often
+        return iter([slice(0, len(steps))])
     ends = [*(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(steps)]
     return (slice(start, end) for start, end in pairwise([0, *ends]))

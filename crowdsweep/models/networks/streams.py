@@ -107,20 +107,20 @@ class Shuffler:
         real = np.arange(n_steps * size) < lengths[:, None]
         order = torch.from_numpy(table).to(self._device)
         masks = torch.from_numpy(real.astype(np.float32)).to(self._device)
+        sizes = masks.view(len(steps), n_steps, size).sum(dim=2)
         drawn = np.where(real, table, -1)
+        active = (steps[:, None] > np.arange(n_steps)).sum(axis=0).tolist()
+        full = (lengths[:, None] >= (np.arange(n_steps) + 1) * size).sum(axis=0).tolist()
         batches: list[Minibatch] = []
-        for step in range(n_steps):
-            active = int((steps > step).sum())
+        for step, (n_replicas, n_full) in enumerate(zip(active, full, strict=True)):
             part = slice(step * size, (step + 1) * size)
-            full = bool(real[:active, part].all())
-            mask = masks[:active, part]
             batches.append(
                 Minibatch(
-                    n_replicas=active,
-                    rows=order[:active, part],
-                    mask=None if full else mask,
-                    sizes=mask.sum(dim=1),
-                    drawn=drawn[:active, part],
+                    n_replicas=n_replicas,
+                    rows=order[:n_replicas, part],
+                    mask=None if n_full == n_replicas else masks[:n_replicas, part],
+                    sizes=sizes[:n_replicas, step],
+                    drawn=drawn[:n_replicas, part],
                 )
             )
         return batches

@@ -36,3 +36,26 @@ def normalised_rows(
     totals = table.sum(dim=-1, keepdim=True)
     shares = table / torch.where(totals > 0, totals, 1.0)
     return torch.where(totals > 0, shares, 1.0 / table.shape[-1] if at_zero is None else at_zero)
+
+
+def products(
+    left: Float[torch.Tensor, "replicas rows inner"],
+    right: Float[torch.Tensor, "replicas inner columns"],
+    *,
+    bias: Float[torch.Tensor, "#replicas #rows #columns"] | None = None,
+    scale: float = 1.0,
+) -> Float[torch.Tensor, "replicas rows columns"]:
+    """Returns left @ right of each replica, or bias + scale * left @ right, the same whoever stands beside it.
+
+    A vector's product has a kernel of its own where it is alone, which sums in another order than the one for many:
+    it is made twice, as beside another.
+    """
+    if left.shape[0] == 1 and (left.shape[1] == 1 or right.shape[2] == 1):
+        return products(left.expand(2, -1, -1), right.expand(2, -1, -1), bias=bias, scale=scale)[:1]
+    return torch.bmm(left, right) if bias is None else torch.baddbmm(bias, left, right, alpha=scale)
+
+
+def log_softmax(scores: Float[torch.Tensor, "..."], dim: int) -> Float[torch.Tensor, "..."]:
+    """Returns `torch.log_softmax` along an axis of few classes, laid out so that it runs along memory: of two to ten
+    classes torch's own, which takes a row at a time, needs six to fifty times as long."""
+    return torch.log_softmax(scores.movedim(dim, 0).contiguous(), dim=0).movedim(0, dim)
