@@ -5,7 +5,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -251,8 +251,12 @@ def _nothing_but_trials() -> Generator[None]:
 
     What a version of Ray does not know by these names is started as ever.
     """
-    replaced = [(RayNode, name, _do_nothing) for name in ("start_api_server", "start_monitor", "start_log_monitor")]
-    replaced.append((ray_utils, "get_dashboard_dependency_error", _no_dashboard))
+    replaced: list[tuple[Any, str, Callable[..., object]]] = [
+        (RayNode, "start_api_server", _do_nothing),
+        (RayNode, "start_monitor", _do_nothing),
+        (RayNode, "start_log_monitor", _do_nothing),
+        (ray_utils, "get_dashboard_dependency_error", _no_dashboard),
+    ]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced if hasattr(owner, name)]
     for owner, name, instead in replaced:
         setattr(owner, name, instead)

@@ -25,6 +25,8 @@ STILLBORN_LIMIT = 3
 """Slots in a row that end on a node before they are up: then it gets no other."""
 LOOKS_S = 1.0
 """How often nodes are looked at."""
+BEGINS_S = 60.0
+"""How long a slot may take to begin before that is told."""
 IDLE_S = 30.0
 """How long a slot without work is kept: the next wave of a search may be about to come."""
 
@@ -308,11 +310,17 @@ class SlotPool:
         return shapes_of(resources)[0 if uses_gpus else -1 :]
 
     def _tell(self, left: Sequence[Resources]) -> None:
-        """Says, once, that work waits for a node where no slot is left to run anything."""
-        words = ""
+        """Says, once, that work waits where no slot is there to run anything, or none of those that were started has
+        begun: another sweep that took the same room at the same moment holds them up until it has ended."""
+        words, now = "", time.monotonic()
         if left and not self.actors:
             words = (
                 "no node has room for a slot now; waiting for one (Ctrl-C ends the sweep, which can be gone on with)"
+            )
+        elif self.actors and all(not actor.up and now - actor.idle_since > BEGINS_S for actor in self.actors):
+            words = (
+                f"no slot has begun within {BEGINS_S:g} s: other work may hold its node (`ray status` tells), which is "
+                f"waited for (Ctrl-C ends the sweep, which can be gone on with)"
             )
         if words and words != self._said:
             _log.warning("%s", words)

@@ -11,7 +11,7 @@ from ray.exceptions import RayError
 from crowdsweep.engine import slot_pool
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.ray_actors import RayExecutor
-from crowdsweep.engine.slot_pool import STILLBORN_LIMIT
+from crowdsweep.engine.slot_pool import BEGINS_S, STILLBORN_LIMIT
 from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.sweepfile.records import Resources
 
@@ -60,7 +60,7 @@ def test_the_last_node_of_a_kind_ends_the_sweep_and_all_are_named(made: Any) -> 
     executor = executor_on(pool, CPU, GPU)
     pool.looked([GPU, GPU])
     ends_early(executor, pool, "first", LACKING)
-    with pytest.raises(InfeasibleRequest, match="found none .*: first: ModuleNotFound.*; second: ModuleNotFound"):
+    with pytest.raises(InfeasibleRequest, match=r"found none .*: first: ModuleNotFound.*; second: ModuleNotFound"):
         ends_early(executor, pool, "second", LACKING)
 
 
@@ -89,6 +89,23 @@ def test_other_work_whose_nodes_are_away_is_waited_for(made: Any, caplog: pytest
     assert "goes on without it: bare" in caplog.text
 
 
+def test_that_no_slot_begins_is_told_once(made: Any, caplog: pytest.LogCaptureFixture) -> None:
+    pool, _ = made(node("held", 2))
+    pool.looked([CPU] * 2)
+    for actor in pool.actors:
+        actor.up = False
+    pool.looked([CPU] * 2)
+    assert caplog.text == ""
+    for actor in pool.actors:
+        actor.idle_since -= BEGINS_S
+    pool.looked([CPU] * 2)
+    pool.looked([CPU] * 2)
+    assert caplog.text.count("no slot has begun within 60 s: other work may hold its node") == 1
+    pool.is_up(pool.actors[0])
+    pool.looked([CPU] * 2)
+    assert pool._said == ""
+
+
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 def test_other_versions_on_every_node_are_refused_before_a_trial_begins(
@@ -99,7 +116,7 @@ def test_other_versions_on_every_node_are_refused_before_a_trial_begins(
     try:
         executor.submit(batch_of(specs_on(next(iter(datasets().values())), "uniform", 2)))
         with pytest.raises(
-            InfeasibleRequest, match="the versions that the driver has.*crowdsweep 0.0.1, got .*numpy 1.0, got"
+            InfeasibleRequest, match=r"the versions that the driver has.*crowdsweep 0.0.1, got .*numpy 1.0, got"
         ):
             executor.poll(60.0)
     finally:
