@@ -71,7 +71,7 @@ def submit(
         )
     from crowdsweep.engine.job_package import JobOrder, pack
     from crowdsweep.engine.ray_jobs import STOPS_IN_S, Jobs, jobs_address
-    from crowdsweep.sweep.environment import versions
+    from crowdsweep.engine.versions import versions
 
     config = asked_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name

@@ -5,7 +5,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,8 @@ from typing import Any
 import ray
 from ray._private import ray_constants
 from ray._private import state as ray_state
+from ray._private import utils as ray_utils
+from ray._private.node import Node as RayNode
 from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray._private.services import canonicalize_bootstrap_address
 from ray.autoscaler.sdk import request_resources
@@ -185,11 +187,11 @@ def _start_local(cpus: int, folder: PrivateFolder) -> None:
     if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     try:
-        with _loopback():
+        with _loopback(), _nothing_but_trials():
             ray.init(
                 address="local",
                 num_cpus=cpus,
-                include_dashboard=False,
+                include_dashboard=False,  # where Ray starts one all the same it serves nobody
                 object_store_memory=OBJECT_STORE_BYTES,
                 _temp_dir=str(folder.made("ray")),
                 _system_config={"prestart_worker_first_driver": False},  # slots start processes of their own
@@ -239,3 +241,36 @@ def _loopback() -> Generator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _nothing_but_trials() -> Generator[None]:
+    """Has Ray leave out what it starts beside a cluster and nobody here asks: the dashboard, which it waits for even
+    where none is wanted, the autoscaler of a cluster that cannot grow, the reader of logs that go nowhere, and of the
+    agent that every node has what only a dashboard needs, as where `ray[default]` is not installed.
+
+    What a version of Ray does not know by these names is started as ever.
+    """
+    replaced: list[tuple[Any, str, Callable[..., object]]] = [
+        (RayNode, "start_api_server", _do_nothing),
+        (RayNode, "start_monitor", _do_nothing),
+        (RayNode, "start_log_monitor", _do_nothing),
+        (ray_utils, "get_dashboard_dependency_error", _no_dashboard),
+    ]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced if hasattr(owner, name)]
+    for owner, name, instead in replaced:
+        setattr(owner, name, instead)
+    try:
+        yield
+    finally:
+        for owner, name, original in before:
+            setattr(owner, name, original)
+
+
+def _do_nothing(*_: object, **__: object) -> None:
+    """In place of what starts a process."""
+
+
+def _no_dashboard() -> ImportError:
+    """In place of what looks whether all that a dashboard needs is installed."""
+    return ImportError("no dashboard is wanted")

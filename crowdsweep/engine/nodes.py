@@ -131,11 +131,17 @@ def refusal(resources: Resources, nodes: Sequence[Node]) -> str:
     asked = [f"{resources.cpu:g} CPU and {resources.gpu:g} GPU"]
     asked += [f"{amount:g} {name}" for name, amount in resources.custom.items()]
     labelled = ", ".join(f"{name}: {value}" for name, value in resources.labels.items())
-    had = "; ".join(map(str, nodes)) or "no node"
+    had = "; ".join(map(_labelled if labelled else str, nodes)) or "no node"
     return (
         f"resources: expected a node that has {', '.join(asked)} for one slot{labelled and f' ({labelled})'}, "
         f"the cluster has {had}; ask for less, or join a larger cluster with --address"
     )
+
+
+def _labelled(node: Node) -> str:
+    """Returns what a node has, with the labels that people gave it: not those that Ray did."""
+    own = [f"{name}: {value}" for name, value in node.labels.items() if not name.startswith("ray.io/")]
+    return f"{node} ({', '.join(own) or 'no labels'})"
 
 
 def _left_of(node: Node, ours: Mapping[str, float]) -> dict[str, float]:

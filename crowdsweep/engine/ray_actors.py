@@ -25,7 +25,7 @@ from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.ray_slot import CONTROL, Update, WorkerLost
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
 from crowdsweep.engine.slot_pool import LOOKS_S, Actor, SlotPool, ping
-from crowdsweep.errors import InfeasibleRequest, SlotLost
+from crowdsweep.errors import BadInput, InfeasibleRequest
 from crowdsweep.record.events import (
     BatchLost,
     Event,
@@ -39,11 +39,12 @@ from crowdsweep.record.result import TrialResult
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.model_calls import MOST_CHARACTERS, legible
 
-STILLBORN_LIMIT = 6
 GROWTH = 4
 """Of a cluster that may grow so many more batches are asked for than it has slots, or as many again: work that waits is
 what an autoscaler grows by."""
-_WORDS_OF_NODES = ("node has died", "node is dead", "node was terminated", "running low on memory", "unschedulable")
+_BEGINNING = "error raised in its creation task"
+_LOW_ON_MEMORY = "running low on memory"
+_WORDS_OF_NODES = ("node has died", "node is dead", "node was terminated", _LOW_ON_MEMORY, "unschedulable")
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class RayExecutor:
         self._datasets = datasets
         self._cluster = cluster
         self._default = resources[0]
+        self._asked = resources
         self._need_gpus = [asked for asked in resources if asked.gpu > 0 and asked.gpu_needed]
         self._pool = make_pool(cluster)
         self._listener: Callable[[TrialProgressed], None] = ignore
@@ -87,7 +89,6 @@ class RayExecutor:
         self._stopped: set[str] = set()
         self._saved: dict[str, Any] = {}  # where the latest checkpoints lie of trials that have not finished
         self._retries = RetryPolicy(trial_minutes=trial_minutes)
-        self._stillborn = 0
         self._events: list[Event] = []
 
     def slots_for(self, resources: Resources | None = None) -> int:
@@ -165,8 +166,7 @@ class RayExecutor:
                 if reason:
                     self._do_without(actor, reason)
                     return
-                actor.up, actor.waits_on = True, None
-                self._stillborn = 0
+                self._pool.is_up(actor)
                 return
             try:
                 reference = next(actor.waits_on)
@@ -226,16 +226,34 @@ class RayExecutor:
 
     def _replace_lost(self, actor: Actor, error: Exception) -> None:
         """Forgets a dead actor, and queues again what it had not finished; the pool starts another one."""
-        reason = legible(str(error).partition("\n")[0], MOST_CHARACTERS)
         blameless = _is_blameless(error)
-        self._stillborn += not actor.up and not blameless
-        if self._stillborn >= STILLBORN_LIMIT:
-            raise SlotLost(f"{STILLBORN_LIMIT} actors in a row died before they were up; the last one said: {error}")
+        if not actor.up and (not blameless or _LOW_ON_MEMORY in str(error)):  # which ends the next one too
+            self._do_without_node(actor, error)
+            return
+        reason = legible(str(error).partition("\n")[0], MOST_CHARACTERS)
         _log.warning("%s was lost with %d unfinished trials: %s", actor.name, len(actor.unfinished), reason)
         self._pool.forget(actor)
         after_death = partial(self._retries.after_death, reason=reason, blameless=blameless)
         taken_back = blameless and actor.node in self._pool.drained
         self._queue_again(actor, reason, self._retries.after_notice if taken_back else after_death)
+
+    def _do_without_node(self, actor: Actor, error: Exception) -> None:
+        """Forgets a slot that ended before it was up; a node where none begins gets no other, and the sweep goes on.
+
+        Raises:
+            InfeasibleRequest: there is no other node for some batches.
+        """
+        reason = _why_stillborn(error)
+        self._pool.forget(actor)
+        told = self._pool.do_without_node_of(actor, reason, at_once=_BEGINNING in str(error))
+        if told and any(map(self._pool.lost_with_nodes, self._asked)):
+            raise InfeasibleRequest(
+                f"expected a node on which trials can run, found none that has what they ask for: "
+                f"{'; '.join(self._pool.useless)}. See to it (clusters/Dockerfile has what a node needs), and run this "
+                f"again: what has finished is kept"
+            )
+        if told:
+            _log.warning("no slot is started on this node any more; the sweep goes on without it: %s", told)
 
     def _queue_again(self, actor: Actor, reason: str, decide: Decision) -> None:
         if actor.batch is None:
@@ -286,6 +304,13 @@ class RayExecutor:
         if fingerprint not in self._stored:
             self._stored[fingerprint] = ray.put(self._datasets[fingerprint])
         return self._stored[fingerprint]
+
+
+def _why_stillborn(error: Exception) -> str:
+    """Returns what ended a slot at its beginning: the last line of what Python said there, or else Ray's first."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    last = lines[-1] if _BEGINNING in str(error) else lines[0]
+    return legible(last.removeprefix(f"{BadInput.__module__}.{BadInput.__name__}: "), MOST_CHARACTERS)
 
 
 def _is_blameless(error: Exception) -> bool:

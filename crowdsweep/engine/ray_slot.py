@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
 from crowdsweep.engine import devices
+from crowdsweep.engine.versions import differences
 from crowdsweep.engine.work import BEGUN, BUG, DONE, NEWS, PROGRESS, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.errors import BadInput
 from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
@@ -46,9 +49,19 @@ class Slot:
     Args:
         device: a torch device, given to every batch; the slot never looks for one.
         plugins: folders of the driver.
+        versions: of the driver, those that its numbers come from.
+
+    Raises:
+        BadInput: this node has others.
     """
 
-    def __init__(self, device: str, plugins: Sequence[CarriedFolder] = ()) -> None:
+    def __init__(
+        self, device: str, plugins: Sequence[CarriedFolder] = (), versions: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        if others := differences(versions):
+            raise BadInput(
+                f"expected the versions that the driver has, since numbers may differ with them: {'; '.join(others)}"
+            )
         search_here(plugins, Path.cwd())
         self._device = device
         self._stopped: set[str] = set()

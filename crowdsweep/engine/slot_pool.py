@@ -3,6 +3,7 @@
 import itertools
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +16,17 @@ from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.nodes import Room, shapes_of, wants
 from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
+from crowdsweep.engine.versions import versions_of_trials
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import CarriedFolder, carried
 from crowdsweep.sweepfile.records import Resources
 
+STILLBORN_LIMIT = 3
+"""Slots in a row that end on a node before they are up: then it gets no other."""
 LOOKS_S = 1.0
 """How often nodes are looked at."""
+BEGINS_S = 60.0
+"""How long a slot may take to begin before that is told."""
 IDLE_S = 30.0
 """How long a slot without work is kept: the next wave of a search may be about to come."""
 
@@ -95,7 +101,10 @@ class SlotPool:
         self._plugins = carried() if plugins is None else plugins
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
         self._names = (f"slot-{number}" for number in itertools.count())
+        self._versions = versions_of_trials()
         self._without_gpus: dict[str, str] = {}  # by id, the names of nodes whose GPUs cannot be used
+        self._useless: dict[str, str] = {}  # by id, why no slot begins on a node
+        self._stillborn = Counter[str]()  # by node, slots in a row that ended before they were up
         self._alive = self._nodes = cluster.nodes()  # as they are, and as they count here
         self._fits: dict[Resources, int] = {}  # on these nodes; asked for at each poll
         self.may_grow = cluster.may_grow
@@ -120,7 +129,7 @@ class SlotPool:
         if now - self._looked >= LOOKS_S:
             self._looked, self.may_grow = now, self._cluster.may_grow
             self._alive = self._cluster.nodes()
-            self._leave_out_gpus()
+            self._count_nodes()
             self._drop_lost()
         elif self._full or not waiting:
             return
@@ -151,9 +160,43 @@ class SlotPool:
         """
         is_news = actor.node not in self._without_gpus
         self._without_gpus[actor.node] = next((node.name for node in self._nodes if node.id == actor.node), "")
-        self._leave_out_gpus()
+        self._count_nodes()
         self.end(actor)
         return is_news
+
+    def is_up(self, actor: Actor) -> None:
+        """Notes that a slot can be given batches."""
+        actor.up, actor.waits_on = True, None
+        self._stillborn.pop(actor.node, None)
+
+    def do_without_node_of(self, actor: Actor, reason: str, *, at_once: bool) -> str:
+        """Notes that a slot has ended before it was up, and starts none on its node from now on, if it was one too
+        many.
+
+        Args:
+            actor: that slot.
+            reason: why it ended.
+            at_once: whether another one on this node would end alike.
+
+        Returns:
+            The node's name, and why it is done without; empty where it is not, or where that is no news.
+        """
+        self._stillborn[actor.node] += 1
+        if actor.node in self._useless or not (at_once or self._stillborn[actor.node] >= STILLBORN_LIMIT):
+            return ""
+        name = next((node.name for node in self._alive if node.id == actor.node), actor.node)
+        self._useless[actor.node] = f"{name}: {reason}"
+        self._count_nodes()
+        return self._useless[actor.node]
+
+    @property
+    def useless(self) -> Sequence[str]:
+        """The nodes on which no slot begins, each with the reason."""
+        return sorted({*self._useless.values()})
+
+    def lost_with_nodes(self, resources: Resources) -> bool:
+        """Whether batches of these resources would run on nodes that are done without, and on no others."""
+        return not self.fit(resources) and any(node.slots(resources) for node in self._alive)
 
     @property
     def without_gpus(self) -> Sequence[str]:
@@ -167,9 +210,10 @@ class SlotPool:
         if self._asked:
             self._cluster.ask_for([])
 
-    def _leave_out_gpus(self) -> None:
-        """Goes by the nodes that are alive, each without what was found to be of no use."""
-        self._nodes = [node.without_gpus() if node.id in self._without_gpus else node for node in self._alive]
+    def _count_nodes(self) -> None:
+        """Goes by the nodes that are alive, without those, and those GPUs, that were found to be of no use."""
+        nodes = [node for node in self._alive if node.id not in self._useless]
+        self._nodes = [node.without_gpus() if node.id in self._without_gpus else node for node in nodes]
         self._fits.clear()
 
     def _drop_lost(self) -> None:
@@ -258,7 +302,7 @@ class SlotPool:
     def _started(self, shape: Resources, node: str) -> Actor:
         where = NodeAffinitySchedulingStrategy(node, soft=False)
         options = {**slot_options(shape), "scheduling_strategy": where}
-        handle = self._class.options(**options).remote(device_of(shape), self._plugins)
+        handle = self._class.options(**options).remote(device_of(shape), self._plugins, self._versions)
         up = handle.why_unusable.options(concurrency_group=CONTROL).remote()
         return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=up)
 
@@ -268,11 +312,17 @@ class SlotPool:
         return shapes_of(resources)[0 if uses_gpus else -1 :]
 
     def _tell(self, left: Sequence[Resources]) -> None:
-        """Says, once, that work waits for a node where no slot is left to run anything."""
-        words = ""
+        """Says, once, that work waits where no slot is there to run anything, or none of those that were started has
+        begun: another sweep that took the same room at the same moment holds them up until it has ended."""
+        words, now = "", time.monotonic()
         if left and not self.actors:
             words = (
                 "no node has room for a slot now; waiting for one (Ctrl-C ends the sweep, which can be gone on with)"
+            )
+        elif self.actors and all(not actor.up and now - actor.idle_since > BEGINS_S for actor in self.actors):
+            words = (
+                f"no slot has begun within {BEGINS_S:g} s: other work may hold its node (`ray status` tells), which is "
+                f"waited for (Ctrl-C ends the sweep, which can be gone on with)"
             )
         if words and words != self._said:
             _log.warning("%s", words)

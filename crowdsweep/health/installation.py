@@ -5,8 +5,8 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from crowdsweep.engine.versions import versions
 from crowdsweep.health.finding import Finding
-from crowdsweep.sweep.environment import versions
 
 _NAME = "crowdsweep"
 _FOR: dict[str, str] = {

@@ -4,11 +4,9 @@ import platform
 import socket
 import subprocess
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 
+from crowdsweep.engine.versions import differences, versions
 from crowdsweep.errors import BadInput
-
-LIBRARIES = ("crowdsweep", "numpy", "scipy", "scikit-learn", "torch", "optuna", "ray", "mlflow", "pyarrow")
 
 
 def environment() -> dict[str, str]:
@@ -18,17 +16,6 @@ def environment() -> dict[str, str]:
     return {**found, "git_commit": commit} if commit else found
 
 
-def versions() -> dict[str, str]:
-    """Returns the versions of Python and of the libraries that numbers may depend on."""
-    found = {"python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            found[library] = version(library)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 def check_versions(wanted: Mapping[str, str]) -> None:
     """Checks that a sweep meets the versions here that it was submitted with; builds of one version for another device
     (`2.13.0+cpu`) are one version.
@@ -36,22 +23,13 @@ def check_versions(wanted: Mapping[str, str]) -> None:
     Raises:
         BadInput: a version differs; the message names each that differs.
     """
-    here = versions()
-    others = [
-        f"{name} {_release(number)}, got {_release(here[name]) if name in here else 'none'}"
-        for name, number in sorted(wanted.items())
-        if _release(number) != _release(here.get(name, ""))
-    ]
+    others = differences(wanted)
     if others:
         raise BadInput(
             f"expected on {socket.gethostname()} the versions that the sweep was submitted with, since numbers may "
             f"differ with them: {'; '.join(others)}. Install the same on the cluster (clusters/Dockerfile has those of "
             f"constraints.txt), or submit it with --any-versions"
         )
-
-
-def _release(number: str) -> str:
-    return number.partition("+")[0]
 
 
 def _git_commit() -> str:

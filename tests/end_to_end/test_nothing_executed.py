@@ -148,6 +148,8 @@ def test_workers_import_nothing_and_nobody_else_is_listened_to(trap: Path) -> No
     assert str(trap) not in found["paths"]
     assert set(found["listening"]) == {"0100007F", "0000000000000000FFFF00000100007F"}, "127.0.0.1, in both families"
     assert not Path(found["folder"]).exists()
+    assert "raylet" in found["programs"]
+    assert not {"dashboard.py", "monitor.py", "log_monitor.py"} & set(found["programs"]), "nobody asks them"
 
 
 LOOK = """
@@ -167,6 +169,8 @@ for stat in Path("/proc").glob("[0-9]*/stat"):
 ours = {os.getpid()}
 while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
     ours |= more
+programs = [Path(f"/proc/{pid}/cmdline").read_text().split("\\0") for pid in ours]
+programs = [os.path.basename(word) for words in programs for word in words]
 sockets = set()
 for pid in ours:
     for link in Path(f"/proc/{pid}/fd").iterdir():
@@ -182,7 +186,7 @@ for table in ("tcp", "tcp6"):
             listening.append(local.partition(":")[0])
 folder = cluster.folder.made("ray").parent
 cluster.close()
-print(json.dumps({"paths": [*paths[0], paths[1]], "listening": list(listening), "folder": str(folder)}))
+print(json.dumps({"paths": [*paths[0], paths[1]], "listening": listening, "programs": programs, "folder": str(folder)}))
 """
 
 

@@ -71,8 +71,14 @@ def test_a_preferred_gpu_comes_first() -> None:
     assert shapes_of(HALF_GPU) == (HALF_GPU,)
 
 
+def test_a_refusal_for_labels_names_those_that_there_are() -> None:
+    there = [node("a", 8, labels={"zone": "y", "ray.io/node-id": "1"}), node("b", 8)]
+    words = refusal(Resources(labels={"zone": "x"}), there)
+    assert "(zone: x), the cluster has a with 8 CPU and 0 GPU (zone: y); b with 8 CPU and 0 GPU (no labels);" in words
+
+
 def test_the_refusal_names_what_was_asked_for_and_what_there_is() -> None:
     asked = Resources(cpu=2.0, gpu=1.0, custom={"tpu": 1.0}, labels={"zone": "x"})
     words = refusal(asked, [node("a", 8), Node(name="b", has={"CPU": 1.0, "tpu": 2.0, "node:1.2.3.4": 1.0})])
     assert "2 CPU and 1 GPU, 1 tpu for one slot (zone: x)" in words
-    assert "a with 8 CPU and 0 GPU; b with 1 CPU and 0 GPU and 2 tpu" in words
+    assert "a with 8 CPU and 0 GPU (no labels); b with 1 CPU and 0 GPU and 2 tpu (no labels)" in words
