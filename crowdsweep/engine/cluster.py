@@ -257,7 +257,8 @@ def _nothing_but_trials() -> Generator[None]:
         (RayNode, "start_log_monitor", _do_nothing),
         (ray_utils, "get_dashboard_dependency_error", _no_dashboard),
     ]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced if hasattr(owner, name)]
+    replaced = [(owner, name, instead) for owner, name, instead in replaced if hasattr(owner, name)]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
     for owner, name, instead in replaced:
         setattr(owner, name, instead)
     try:

@@ -175,9 +175,7 @@ class MlflowDoor:
 
     def write(self, run: StoredRun, record: RunRecord) -> None:
         """Writes all of a record but its tags, files and status. Metrics have the time of the run's start: repeated
-        after a failure they are the same measurements to MLflow, which keeps one. Of a cell the dataset is an input
-        too, and so has MLflow's own column and filter; for each trial that would be a fourth call (a seventh of what a
-        trial costs), and its dataset stands among its params and tags."""
+        after a failure they are the same measurements to MLflow, which keeps one."""
         single = {name: [(0, value)] for name, value in record.metrics.items()}
         metrics = [
             Metric(name, value, run.started_ms, step)
@@ -189,15 +187,14 @@ class MlflowDoor:
             while metrics or params:
                 client.log_batch(run.run_id, metrics=metrics[:METRICS_A_BATCH], params=params[:ITEMS_A_BATCH])
                 metrics, params = metrics[METRICS_A_BATCH:], params[ITEMS_A_BATCH:]
-            if record.kind == "cell":
-                data = Dataset(
-                    name=record.dataset[-NAME_LIMIT:],
-                    digest=record.fingerprint[:DIGEST_LIMIT],
-                    source_type="crowdsweep",
-                    source=record.dataset,
-                )
-                training = DatasetInput(data, [InputTag("mlflow.data.context", "training")])
-                client.log_inputs(run.run_id, datasets=[training])
+            data = Dataset(
+                name=record.dataset[-NAME_LIMIT:],
+                digest=record.fingerprint[:DIGEST_LIMIT],
+                source_type="crowdsweep",
+                source=record.dataset,
+            )
+            training = DatasetInput(data, [InputTag("mlflow.data.context", "training")])
+            client.log_inputs(run.run_id, datasets=[training])
 
     def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:
         """Writes a cell's numbers as they stand now, and tags."""

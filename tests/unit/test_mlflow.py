@@ -72,8 +72,7 @@ def test_a_sweep_as_mlflow_shows_it(store: Path) -> None:
     client = MlflowClient(tracking_uri(store))
     history = client.get_metric_history(run.info.run_id, "objective")
     assert [(point.step, point.value) for point in history] == [(0, -3.0), (1, -2.5), (2, -2.25)]
-    assert (run.data.params["dataset"], run.data.tags["crowdsweep.fingerprint"]) == ("digits", "0123456789abcdef")
-    (dataset,) = cell.inputs.dataset_inputs
+    (dataset,) = run.inputs.dataset_inputs
     assert (dataset.dataset.name, dataset.dataset.digest) == ("digits", "0123456789abcdef")
     confusion = client.download_artifacts(run.info.run_id, "confusion.json")
     assert json.loads(Path(confusion).read_text())["probabilities"] == [[0.9, 0.1], [0.2, 0.8]]
