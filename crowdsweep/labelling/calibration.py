@@ -21,7 +21,6 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.labelling.fitted import Fitted, fit_everything
-from crowdsweep.labelling.many_classes import pieces
 from crowdsweep.labelling.questions import questions_of
 from crowdsweep.labelling.temperature import TEMPERATURES, Unseen, curve, every, mean_temperature, prior, tempered
 from crowdsweep.metrics.items import as_binary
@@ -71,11 +70,8 @@ class Calibration:
         return self._rows(probs, n_answers)
 
     def _rows(self, probs: ItemProbs, n_answers: np.ndarray) -> ItemProbs:
-        found = np.empty(probs.shape)
-        for part in pieces(probs):
-            rows = tempered(probs[part], n_answers[part], self.temperature, self.smoothing)
-            found[part] = (1.0 - self.luck) * rows + self.luck / probs.shape[1]
-        return found
+        rows = tempered(probs, n_answers, self.temperature, self.smoothing)
+        return (1.0 - self.luck) * rows + self.luck / probs.shape[1]
 
     def words(self) -> str:
         """Returns it in one line."""
@@ -193,6 +189,8 @@ def _held_out(fitted: Fitted) -> tuple[Unseen | None, Unseen | None]:
 
 def _of_dataset(rows: Annotations, trial: TrialData, n_items: int) -> Annotations:
     """Returns a trial's annotations with the dataset's numbers of items."""
+    if rows.n_items == n_items:
+        return rows
     return Annotations.of(
         item=trial.code[rows.item],
         annotator=rows.annotator,
@@ -210,8 +208,10 @@ def _of_answers(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | No
     if trial.heldout is None:
         return None
     place = np.searchsorted(trial.code, part.code)
-    probs = np.full((len(trial.code), trial.training.n_classes), 1.0 / trial.training.n_classes)
-    probs[place] = part.item_probs
+    probs = part.item_probs
+    if len(part.code) < len(trial.code):
+        probs = np.full((len(trial.code), trial.training.n_classes), 1.0 / trial.training.n_classes)
+        probs[place] = part.item_probs
     there = np.zeros(len(trial.code), dtype=bool)
     there[place] = True
     rows = trial.heldout.take((there & ~gone)[trial.heldout.item])

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int, Int64
 from scipy import sparse as sp
 from scipy import special
 
@@ -46,7 +46,7 @@ class Answers:
 
     code: Codes
     place: Int64[np.ndarray, " rows"]
-    answer: Int64[np.ndarray, " rows"]
+    answer: Int[np.ndarray, " rows"]
     certainty: Float64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
     others: Float64[np.ndarray, "rows answers"]
@@ -128,20 +128,18 @@ def answers_and_others(questions: Questions, matrices: Matrices | None) -> Calla
 
 def total_and_said(
     questions: Questions, matrices: Matrices, code: Codes, own: Sequence[Int64[np.ndarray, " _"]]
-) -> tuple[Float64[np.ndarray, "questions answers"], Float64[np.ndarray, "all answers"]]:
-    """Returns what all answers say together of each question, and what each of these says (logarithms).
+) -> tuple[Float64[np.ndarray, "questions answers"], list[Float64[np.ndarray, "_ answers"]]]:
+    """Returns what all answers say together of each question, and what each of these says, by annotator (logarithms).
 
     Args:
         questions: with their answers.
         matrices: of annotators.
         code: some annotators.
-        own: rows of each of these; what other rows say is left at zero.
+        own: rows of each of these.
     """
-    place = np.repeat(np.arange(len(code)), [len(rows) for rows in own])
-    rows = _Rows(code=code, place=place, own=np.concatenate(own))
-    said = np.zeros((len(questions.question), questions.n_answers))
-    said[rows.own] = _said(questions, rows, matrices)
-    return _total(questions, matrices), said
+    sizes = [len(rows) for rows in own]
+    rows = _Rows(code=code, place=np.repeat(np.arange(len(code)), sizes), own=np.concatenate(own))
+    return _total(questions, matrices), np.split(_said(questions, rows, matrices), np.cumsum(sizes)[:-1])
 
 
 def answers_alone(questions: Questions, matrices: Matrices) -> Float64[np.ndarray, "questions answers"]:
@@ -186,17 +184,19 @@ def _said(questions: Questions, rows: _Rows, matrices: Matrices | None) -> Float
     confusions = matrices(rows.code).reshape(len(rows.code), questions.kinds, size, -1)
     kind = questions.question[rows.own] % questions.kinds
     logs = np.log(np.maximum(confusions, _LEAST_SAID))
-    said = logs[rows.place, kind, :, answer]
+    by_answer = np.ascontiguousarray(logs.swapaxes(2, 3)).reshape(-1, size)  # of which each answer takes a whole row
+    said = by_answer.take((rows.place * questions.kinds + kind) * size + answer, axis=0)
     if (certainty < 1).any():  # fractions of an answer to each, as models take it
         said = certainty * said + (1.0 - certainty) / max(size - 1, 1) * (logs.sum(axis=3)[rows.place, kind] - said)
     return said * weight
 
 
 def _of_the_same(
-    place: Int64[np.ndarray, " rows"], question: Int64[np.ndarray, " rows"], said: Float64[np.ndarray, "rows answers"]
+    place: Int64[np.ndarray, " rows"], question: Int[np.ndarray, " rows"], said: Float64[np.ndarray, "rows answers"]
 ) -> Float64[np.ndarray, "rows answers"]:
     """Returns for each answer the sum over its annotator's answers to its question: who answers twice is one person."""
-    pairs, pair = np.unique(place * (question.max() + 1) + question, return_inverse=True)
-    if len(pairs) == len(said):
+    key = place * (int(question.max()) + 1) + question
+    if (key[1:] > key[:-1]).all():  # as rows of an annotator ascend by question, nobody answers twice
         return said
+    _, pair = np.unique(key, return_inverse=True)
     return np.stack([np.bincount(pair, column) for column in said.T], axis=1)[pair]

@@ -12,7 +12,7 @@ from scipy import sparse as sp
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.models._em import winners
+from crowdsweep.models._em import chunks, winners
 
 Agreement = Float64[np.ndarray, "classes classes"]
 
@@ -50,8 +50,9 @@ def exchanged_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " 
 def surely_in_order(annotations: Annotations, item_probs: ItemProbs) -> bool:
     """Tells that `exchanged_classes` finds no other order, without a table of classes × classes: so it is where even
     the best class for each, taken by as many as like, agrees hardly better. O(items × classes)."""
-    answered = annotations.labels_per_item > 0
-    votes, said = annotations.counts[answered], sp.csr_array(winners(item_probs[answered]))
+    answered = np.flatnonzero(annotations.labels_per_item)
+    parts = [sp.csr_array(winners(item_probs[answered[part]])) for part in chunks(len(answered), item_probs.shape[1])]
+    votes, said = annotations.counts[answered], sp.vstack(parts, format="csr")
     weight = 1.0 / np.asarray(votes.sum(axis=1)).ravel()
     values = votes.data * np.repeat(weight, np.diff(votes.indptr))
     shares = sp.csr_array((values, votes.indices, votes.indptr), shape=votes.shape)

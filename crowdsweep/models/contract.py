@@ -432,5 +432,5 @@ def check_item_probs(item_probs: np.ndarray, data: TrainingData) -> None:
     expected = (data.n_items, data.n_classes)
     if item_probs.shape != expected:
         raise FitFailed(f"expected item probabilities of shape {expected}, got {item_probs.shape}")
-    if not np.isfinite(item_probs).all():
+    if item_probs.size and not np.isfinite([item_probs.min(), item_probs.max()]).all():  # a NaN is both
         raise FitFailed("item probabilities are not finite: the fit diverged; lower the learning rate, or smooth more")
