@@ -84,9 +84,8 @@ def prepare(
         rows, pseudo_annotator = _forgotten(dataset, annotations)
         crowd = _forgotten_crowd(crowd, annotations.annotator[rows], pseudo_annotator)
         pairs, annotations = None if pairs is None else pairs[rows], _anonymised(dataset, annotations)
-    bounds.check_fit(
-        len(kept), dataset.n_classes, len(annotations), base.name, multilabel=dataset.scale == "multilabel"
-    )
+    shape = (len(kept), dataset.n_classes, len(annotations))
+    bounds.check_fit(*shape, base.name, multilabel=dataset.scale == "multilabel", of_votes=True)
     annotations, heldout = _held_out(annotations, heldout_fraction, pairs, seeds)
     training = _training_data(dataset, params, train, annotations, where)
     return TrialData(

@@ -325,7 +325,8 @@ def _next_table(
     }
     if questions is not None and matrices is not None and len(code):
         asked = whom_to_ask(questions, order[:_MOST_ASKED], matrices, np.asarray(code))
-        names = [JOIN.join(escaped(dataset.annotator_names[one]) for one in ones) for ones in asked]
+        called = {one: escaped(dataset.annotator_names[one]) for one in {one for ones in asked for one in ones}}
+        names = [JOIN.join(called[one] for one in ones) for ones in asked]
         columns["ask"] = names + [""] * (n_items - len(names))
     return pa.Table.from_pydict(columns)
 

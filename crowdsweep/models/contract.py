@@ -45,7 +45,7 @@ from crowdsweep.models.scaling import Scale, standardises
 from crowdsweep.seeds import SeedStream
 
 Need = Literal["features", "annotators", "text", "gold", "order"]
-Support = Literal["votes", "multilabel", "soft_answers"]
+Support = Literal["votes", "multilabel", "soft_answers", "many_classes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,8 @@ class ModelInfo:
             `gold` (handed over by name in the context, and marked in every report), `order` (of the classes: an
             ordinal scale); at default hyper-parameters: see `needs_of`.
         supports: what else it can take: anonymous `votes`, `multilabel` data, `soft_answers` (rows with a
-            probability, used as such and not as their label alone).
+            probability, used as such and not as their label alone), `many_classes` (its fits hold no table of classes ×
+            classes, and hardly more than one of items × classes: `bounds.check_fit`).
         space: the default search space, in the sweep file's form; empty where there is nothing to search.
         cost: of one fit, roughly, from the sizes and full parameters, in multiply-adds on gathered or counted rows
             (`models._cost` says what others count); what `plan` estimates from. None: `plan` measures a short fit.

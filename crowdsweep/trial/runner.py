@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from crowdsweep.arrays import Objective
-from crowdsweep.data import splits
+from crowdsweep.data import bounds, splits
 from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
@@ -257,6 +257,10 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
         raise DataError(f"model {info.name!r} cannot take anonymous votes, which are all that dataset {dataset!r} has")
     if training.scale == "multilabel" and "multilabel" not in info.supports:
         raise DataError(f"model {info.name!r} cannot take multi-label data, which dataset {dataset!r} has")
+    if "many_classes" not in info.supports:
+        n_labels = len(training.annotations) + (0 if trial.heldout is None else len(trial.heldout))
+        shape = (training.n_items, training.n_classes, n_labels)
+        bounds.check_fit(*shape, f"{dataset}, model {info.name}", multilabel=training.scale == "multilabel")
 
 
 def _context(fit: _Fit, sees_gold: bool, device: str, report: Report, curve_spec: CurveSpec | None) -> FitContext:

@@ -175,7 +175,7 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
         raise DataError(f"{path}: expected annotations.csv: votes do not say which classes were chosen together")
     filtered, value = _condition(where, path)
     texts = ["item", "label"] if votes else ["item", "annotator", "label"]
-    columns: dict[str, list[Column]] = {name: [] for name in texts}
+    columns = {name: tables.Stacking() for name in texts}
     numbers: dict[str, list[np.ndarray]] = {"count": []} if votes else {}
     seen: set[str] = set()
     left_out = LeftOut()
@@ -199,13 +199,13 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
                     check_names(path, first, name, column)
                 if name != "label":
                     check_present(path, first, name, column, classes.missing)
-                columns[name].append(column if mask.all() else column.keep(mask))
+                columns[name].add(column if mask.all() else column.keep(mask))
             elif name in ("count", "weight", "probability"):
                 values = _numbers(path, first, name, classes.missing.emptied(column))
                 if name == "probability":
                     _check_sure(path, first, batch["label"], values, mask)
                 numbers.setdefault(name, []).append(values[mask])
-    answers = {name: tables.joined(parts) for name, parts in columns.items()}
+    answers = {name: columns.pop(name).joined() for name in texts}
     if filtered and not len(answers["item"].codes):
         raise DataError(f"{path}: expected rows with {where}, found none; values there: {', '.join(sorted(seen)[:5])}")
     joined = {name: np.concatenate([np.empty(0), *parts]) for name, parts in numbers.items()}
