@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import numpy as np
 import scipy.sparse as sp
+from jaxtyping import Int32
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
@@ -100,17 +101,18 @@ class Annotations:
         keys = [column for column, _ in columns.values()]
         extras = [extra for extra in (weight, probability) if extra is not None]
         # Parts of a sorted container are sorted: the test is O(A), the sort is what loading would spend its time on.
-        if not _is_sorted([*keys, *extras]):
-            if extras or n_items * n_annotators * n_classes >= 2**63:
-                order = np.lexsort([*keys, *extras][::-1])
-                keys = [column[order] for column in keys]
-                weight, probability = (None if extra is None else extra[order] for extra in (weight, probability))
-            else:
-                keys = _sorted_codes(keys, n_annotators, n_classes)
+        if _is_sorted([*keys, *extras]):
+            keys = [column.astype(np.int32) for column in keys]
+        elif extras or n_items * n_annotators * n_classes >= 2**63:
+            order = np.lexsort([*keys, *extras][::-1])
+            keys = [column[order].astype(np.int32, copy=False) for column in keys]
+            weight, probability = (None if extra is None else extra[order] for extra in (weight, probability))
+        else:
+            keys = _sorted_codes(keys, n_annotators, n_classes)
         return cls(
-            item=read_only(keys[0].astype(np.int32)),
-            annotator=read_only(keys[1].astype(np.int32)),
-            label=read_only(keys[2].astype(np.int32)),
+            item=read_only(keys[0]),
+            annotator=read_only(keys[1]),
+            label=read_only(keys[2]),
             weight=None if weight is None else read_only(weight.astype(np.float32)),
             probability=None if probability is None else read_only(probability.astype(np.float32)),
             n_items=n_items,
@@ -352,7 +354,7 @@ def _is_sorted(keys: list[np.ndarray]) -> bool:
     return True
 
 
-def _sorted_codes(keys: list[np.ndarray], n_annotators: int, n_classes: int) -> list[np.ndarray]:
+def _sorted_codes(keys: list[np.ndarray], n_annotators: int, n_classes: int) -> list[Int32[np.ndarray, " annotations"]]:
     """Returns the rows by item, annotator and label: one integer a row says all of them, and is sorted as it stands."""
     item, annotator, label = keys
     joined = item.astype(np.int64)
@@ -365,7 +367,7 @@ def _sorted_codes(keys: list[np.ndarray], n_annotators: int, n_classes: int) -> 
     joined //= n_classes
     annotator = (joined % n_annotators).astype(np.int32)
     joined //= n_annotators
-    return [joined, annotator, label]
+    return [joined.astype(np.int32), annotator, label]
 
 
 def _pointers(counts: np.ndarray) -> np.ndarray:

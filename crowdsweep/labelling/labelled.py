@@ -11,6 +11,7 @@ from crowdsweep.data.dataset import Gold
 from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.labelling.calibration import Calibrations, answers_per_item, calibrate
 from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.others import CHUNK_ENTRIES
 from crowdsweep.models._em import chunks
 
 Rows = slice | Int64[np.ndarray, " rows"]
@@ -53,8 +54,8 @@ class Labelled:
         return self.at(slice(None))
 
     def pieces(self) -> Iterator[slice]:
-        """Yields all rows, a million numbers at a time."""
-        return chunks(*self.raw.shape)
+        """Yields all rows, so many at a time that what is made of them stays in a core's cache."""
+        return chunks(*self.raw.shape, CHUNK_ENTRIES)
 
     def at(self, rows: Rows) -> ItemProbs:
         """Returns what is said of the items at these places: by the model, calibrated; 1 and 0 where gold knows."""
@@ -96,8 +97,12 @@ class Labelled:
 
     def _gold_at(self, rows: Rows) -> Gold:
         """Returns the gold of the items at these places, which are numbered from 0."""
-        n_items = len(self.code)
-        return self.gold.of_items(np.arange(n_items)[rows], n_items) if len(self.gold) else self.gold
+        if not isinstance(rows, slice):
+            return self.gold.of_items(rows, len(self.code))
+        start, stop, _ = rows.indices(len(self.code))
+        own = slice(*np.searchsorted(self.gold.item, (start, stop)))
+        applies = None if self.gold.applies is None else self.gold.applies[own]
+        return Gold(item=self.gold.item[own] - np.int32(start), label=self.gold.label[own], applies=applies)
 
 
 def labelled_items(fitted: Fitted) -> Labelled:
@@ -109,15 +114,12 @@ def labelled_items(fitted: Fitted) -> Labelled:
     by = np.full(len(raw), _BY.index("classifier" if _classifier_decides(fitted, raw) else "annotations"))
     rest = np.setdiff1d(np.arange(dataset.items.n_items), fitted.code)
     unseen = np.zeros(len(raw), dtype=bool)
+    if not fitted.predictors:
+        rest = rest[_all_known(dataset.gold.of_items(rest, dataset.items.n_items), len(rest), dataset.n_classes)]
     if len(rest):
-        if fitted.predictors:
-            each = fitted.predictions(dataset.items.take(rest))
-            more: ItemProbs = np.mean(each, axis=0)
-            agree_too = fitted.share_alike(each, more)
-        else:
-            of_rest = dataset.gold.of_items(rest, dataset.items.n_items)
-            rest = rest[_all_known(of_rest, len(rest), dataset.n_classes)]
-            more, agree_too = np.full((len(rest), dataset.n_classes), np.nan), np.full(len(rest), np.nan)
+        each = fitted.predictions(dataset.items.take(rest)) if fitted.predictors else []
+        more: ItemProbs = np.mean(each, axis=0) if each else np.full((len(rest), dataset.n_classes), np.nan)
+        agree_too = fitted.share_alike(each, more) if each else more[:, 0]
         code, raw, agree = (np.concatenate(pair) for pair in ((code, rest), (raw, more), (agree, agree_too)))
         by = np.append(by, np.full(len(rest), _BY.index("classifier")))
         unseen = np.append(unseen, np.full(len(rest), bool(fitted.predictors)))

@@ -22,7 +22,7 @@ from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.many_classes import MANY_CLASSES, NOTE, gains_of_one_coin, likeliest, one_coins
 from crowdsweep.labelling.next_items import gains, whom_to_ask
-from crowdsweep.labelling.others import Matrices, answers_alone, answers_and_others
+from crowdsweep.labelling.others import CHUNK_ENTRIES, Matrices, answers_alone, answers_and_others
 from crowdsweep.labelling.pairs import alike_beyond, errors_together
 from crowdsweep.labelling.questions import Questions, questions_of
 from crowdsweep.models import registered
@@ -223,7 +223,7 @@ def _of_many_classes(fitted: Fitted, labelled: Labelled | None) -> CrowdTables:
     annotations, dataset = fitted.training.annotations, fitted.dataset
 
     def gain(accuracy: float) -> Float64[np.ndarray, " items"]:
-        parts = list(chunks(*fitted.item_probs.shape))
+        parts = chunks(*fitted.item_probs.shape, CHUNK_ENTRIES)
         said = (fitted.item_probs[part] if labelled is None else labelled.of_items(fitted.code[part]) for part in parts)
         return np.concatenate([gains_of_one_coin(probs, accuracy) for probs in said])
 

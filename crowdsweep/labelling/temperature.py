@@ -22,6 +22,7 @@ from crowdsweep.models._em import chunks
 
 TEMPERATURES: Float64[np.ndarray, " temperatures"] = np.exp(np.linspace(np.log(0.15), np.log(30.0), 45))
 _ACCURACIES = np.linspace(0.02, 0.995, 80)
+_PIECE = 1 << 18  # numbers at a time, which a core's cache holds
 _BINS = 400  # of probabilities: what falls into one is counted as its mean
 
 Curve = Float64[np.ndarray, " temperatures"]
@@ -90,7 +91,7 @@ def _smoothed_logs(probs: ItemProbs, n_answers: Float64[np.ndarray, " rows"], sm
 def curve(unseen: Unseen, smoothing: float) -> Curve:
     """Returns the log-likelihood of the answers at each of `TEMPERATURES`, at the accuracy that is best there."""
     right = np.empty((len(TEMPERATURES), len(unseen.answer)))
-    for part in chunks(*unseen.probs.shape):
+    for part in chunks(*unseen.probs.shape, _PIECE):
         logs, answer = _smoothed_logs(unseen.probs[part], unseen.n_answers[part], smoothing), unseen.answer[part]
         for place, temperature in enumerate(TEMPERATURES):
             right[place, part] = special.softmax(logs / temperature, axis=1)[np.arange(len(answer)), answer]

@@ -14,6 +14,8 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.models._em import chunks, winners
 
+_PIECE = 1 << 18  # numbers at a time
+
 Agreement = Float64[np.ndarray, "classes classes"]
 
 # By so much of all votes must another naming of the classes agree better, and by so many votes: less is chance, or two
@@ -51,8 +53,9 @@ def surely_in_order(annotations: Annotations, item_probs: ItemProbs) -> bool:
     """Tells that `exchanged_classes` finds no other order, without a table of classes × classes: so it is where even
     the best class for each, taken by as many as like, agrees hardly better. O(items × classes)."""
     answered = np.flatnonzero(annotations.labels_per_item)
-    parts = [sp.csr_array(winners(item_probs[answered[part]])) for part in chunks(len(answered), item_probs.shape[1])]
-    votes, said = annotations.counts[answered], sp.vstack(parts, format="csr")
+    pieces = chunks(len(answered), item_probs.shape[1], _PIECE)
+    said = sp.vstack([sp.csr_array(winners(item_probs[answered[part]])) for part in pieces], format="csr")
+    votes = annotations.counts[answered]
     weight = 1.0 / np.asarray(votes.sum(axis=1)).ravel()
     values = votes.data * np.repeat(weight, np.diff(votes.indptr))
     shares = sp.csr_array((values, votes.indices, votes.indptr), shape=votes.shape)

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import yaml
-from jaxtyping import Bool, Int8, Int32
+from jaxtyping import Bool, Int8, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.annotations import Annotations
@@ -164,7 +164,7 @@ def _spelled(classes: Classes, *columns: Iterable[str]) -> list[list[str]]:
 
 
 def _order_items(
-    folder: Path, answers: Answers, table: Mapping[str, list[str]]
+    folder: Path, answers: Answers, table: Mapping[str, Sequence[str]]
 ) -> tuple[Names, Int32[np.ndarray, " items"] | None]:
     """Returns the ids of all items in the order of their codes, and, for tokens, each one's unit: its sentence."""
     listed = Names.of(table["item"])
@@ -221,7 +221,11 @@ def _annotations(
 
 
 def _gold(
-    folder: Path, table: Mapping[str, list[str]], in_file: Sequence[int], place: np.ndarray, classes: Classes
+    folder: Path,
+    table: Mapping[str, Sequence[str]],
+    in_file: Int64[np.ndarray, " rows"],
+    place: np.ndarray,
+    classes: Classes,
 ) -> Gold:
     by_class = items_file.gold_by_class(folder, table, in_file, classes)
     if by_class is None:
@@ -246,7 +250,7 @@ def _placed_texts(column: Sequence[str] | None, place: np.ndarray, n_items: int)
     return placed
 
 
-def _placed_rows(rows: Sequence[int], place: np.ndarray, n_items: int) -> list[int]:
+def _placed_rows(rows: Int64[np.ndarray, " rows"], place: np.ndarray, n_items: int) -> list[int]:
     placed = np.zeros(n_items, dtype=np.int64)
     placed[place] = rows
     return placed.tolist()

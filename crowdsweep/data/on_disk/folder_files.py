@@ -58,8 +58,11 @@ class Classes:
         shown = ", ".join(list(self.code)[:12]) + (", …" if len(self.code) > 12 else "")
         return f"{'labels, joined by |, out of' if self.joined else 'one of'} the classes {shown}"
 
-    def rows(self, column: Column, path: Path) -> tuple[Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
-        """Returns, for each label in the fields of a column, the number of its field and its code; none for empty.
+    def rows(
+        self, column: Column, path: Path
+    ) -> tuple[slice | Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
+        """Returns, for each label in the fields of a column, the number of its field and its code; none for empty. Where
+        each field has one, the numbers are all, as a slice.
 
         Raises:
             DataError: few fields hold more labels than can be held; says that they stand in `path`.
@@ -68,6 +71,8 @@ class Classes:
         lengths = np.array([len(part) for part in lists], dtype=np.int64)
         flat = np.array([label for part in lists for label in part], dtype=np.int32)
         code = column.codes
+        if (lengths == 1).all():
+            return slice(None), flat[code]
         if (total := int(lengths[code].sum())) > max(bounds.MOST_ROWS, 20 * len(code)):
             raise DataError(
                 f"{path}: expected at most {max(bounds.MOST_ROWS, 20 * len(code)):,} classes chosen in {len(code):,} "
