@@ -66,12 +66,21 @@ class Answers:
         given = np.eye(self.others.shape[1])[self.answer]
         return said_by(self.certainty[:, None], given, self.others.shape[1])
 
+    def of_cells(self, matrices: Confusions) -> Float64[np.ndarray, "rows answers"]:
+        """Returns of its annotator's matrix the column of each answer."""
+        size = self.others.shape[1]
+        return np.ascontiguousarray(matrices.swapaxes(1, 2)).reshape(-1, size).take(self._cell, axis=0)
+
+    @cached_property
+    def _cell(self) -> Int64[np.ndarray, " rows"]:
+        """The number of annotator and answer of each row."""
+        return self.place * self.others.shape[1] + self.answer
+
     @cached_property
     def _cells(self) -> sp.csr_array:
         """Which rows are answers of one annotator and one kind: sparse [annotators * answers, rows] of ones."""
         size, n_rows = self.others.shape[1], len(self.answer)
-        cell = self.place * size + self.answer
-        ones = (np.ones(n_rows), (cell, np.arange(n_rows)))
+        ones = (np.ones(n_rows), (self._cell, np.arange(n_rows)))
         return sp.csr_array(ones, shape=(len(self.code) * size, n_rows))
 
     def counts(self, believed: Float64[np.ndarray, "rows answers"] | None = None) -> Confusions:

@@ -61,8 +61,8 @@ class Classes:
     def rows(
         self, column: Column, path: Path
     ) -> tuple[slice | Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
-        """Returns, for each label in the fields of a column, the number of its field and its code; none for empty. Where
-        each field has one, the numbers are all, as a slice.
+        """Returns, for each label in the fields of a column, the number of its field and its code; none for empty.
+        Where each field has one, the numbers are all, as a slice.
 
         Raises:
             DataError: few fields hold more labels than can be held; says that they stand in `path`.
@@ -71,7 +71,7 @@ class Classes:
         lengths = np.array([len(part) for part in lists], dtype=np.int64)
         flat = np.array([label for part in lists for label in part], dtype=np.int32)
         code = column.codes
-        if (lengths == 1).all():
+        if len(code) and (lengths == 1).all():
             return slice(None), flat[code]
         if (total := int(lengths[code].sum())) > max(bounds.MOST_ROWS, 20 * len(code)):
             raise DataError(
