@@ -60,7 +60,7 @@ def _right(rows: Annotations, labelled: Labelled) -> Float64[np.ndarray, " answe
     for part in labelled.pieces():
         own = slice(ends[part.start], ends[part.stop])
         right[own] = labelled.at(part)[rows.item[own] - part.start, rows.label[own]]
-    certainty = np.float64(1.0) if rows.probability is None else rows.probability.astype(np.float64)
+    certainty = np.ones(1) if rows.probability is None else rows.probability.astype(np.float64)
     return said_by(certainty, right, rows.n_classes)
 
 

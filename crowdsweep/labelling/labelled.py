@@ -55,7 +55,7 @@ class Labelled:
 
     def pieces(self) -> Iterator[slice]:
         """Yields all rows, so many at a time that what is made of them stays in a core's cache."""
-        return chunks(*self.raw.shape, CHUNK_ENTRIES)
+        return chunks(len(self.raw), self.raw.shape[1], CHUNK_ENTRIES)
 
     def at(self, rows: Rows) -> ItemProbs:
         """Returns what is said of the items at these places: by the model, calibrated; 1 and 0 where gold knows."""

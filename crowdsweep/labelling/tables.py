@@ -223,7 +223,7 @@ def _of_many_classes(fitted: Fitted, labelled: Labelled | None) -> CrowdTables:
     annotations, dataset = fitted.training.annotations, fitted.dataset
 
     def gain(accuracy: float) -> Float64[np.ndarray, " items"]:
-        parts = chunks(*fitted.item_probs.shape, CHUNK_ENTRIES)
+        parts = chunks(len(fitted.code), dataset.n_classes, CHUNK_ENTRIES)
         said = (fitted.item_probs[part] if labelled is None else labelled.of_items(fitted.code[part]) for part in parts)
         return np.concatenate([gains_of_one_coin(probs, accuracy) for probs in said])
 

@@ -91,7 +91,7 @@ def _smoothed_logs(probs: ItemProbs, n_answers: Float64[np.ndarray, " rows"], sm
 def curve(unseen: Unseen, smoothing: float) -> Curve:
     """Returns the log-likelihood of the answers at each of `TEMPERATURES`, at the accuracy that is best there."""
     right = np.empty((len(TEMPERATURES), len(unseen.answer)))
-    for part in chunks(*unseen.probs.shape, _PIECE):
+    for part in chunks(len(unseen.answer), unseen.probs.shape[1], _PIECE):
         logs, answer = _smoothed_logs(unseen.probs[part], unseen.n_answers[part], smoothing), unseen.answer[part]
         for place, temperature in enumerate(TEMPERATURES):
             right[place, part] = special.softmax(logs / temperature, axis=1)[np.arange(len(answer)), answer]

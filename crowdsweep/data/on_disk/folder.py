@@ -24,6 +24,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -199,9 +200,12 @@ def _annotations(
     probability = None if answers.probability is None else answers.probability[rows]
     empty = np.flatnonzero(answers.label.codes == answers.label.texts.find(""))
     if len(empty):  # of multi-label answers alone: one row that chooses nothing
-        sure = np.ones(len(rows)) if probability is None else probability
+        sure = np.ones(len(label)) if probability is None else probability
         probability = np.append(sure, np.zeros(len(empty)))
-        rows, label = np.append(rows, empty), np.append(label, np.zeros_like(label, shape=len(empty)))
+        rows, label = (
+            np.append(cast("np.ndarray", rows), empty),
+            np.append(label, np.zeros_like(label, shape=len(empty))),
+        )
     item = item_names.places_of(answers.item.texts)[answers.item.codes[rows]]
     if answers.annotator is None or annotator_names is None:
         count = np.asarray(answers.count, dtype=np.int64)[rows]
