@@ -5,9 +5,10 @@ was not given is a row that is not there. Rows are sorted by (item, annotator, l
 came never changes a result.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -233,17 +234,7 @@ class Annotations:
         """Returns the same container with only these rows (a mask or row numbers); sizes stay declared."""
         if rows.dtype == bool and rows.all():
             return self
-        return Annotations.of(
-            item=self.item[rows],
-            annotator=self.annotator[rows],
-            label=self.label[rows],
-            weight=None if self.weight is None else self.weight[rows],
-            probability=None if self.probability is None else self.probability[rows],
-            n_items=self.n_items,
-            n_annotators=self.n_annotators,
-            n_classes=self.n_classes,
-            anonymous=self.anonymous,
-        )
+        return self._of(rows)
 
     def of_items(self, items: np.ndarray) -> "Annotations":
         """Returns the rows of these items, which become items 0, 1, … in the order given; annotators keep their codes.
@@ -253,20 +244,17 @@ class Annotations:
         """
         if np.array_equal(items, np.arange(self.n_items)):
             return self
-        new_code = np.full(self.n_items, -1, dtype=np.int64)
+        new_code = np.full(self.n_items, -1, dtype=np.int32)
         new_code[items] = np.arange(len(items))
-        kept = new_code[self.item] >= 0
-        return Annotations.of(
-            item=new_code[self.item[kept]],
-            annotator=self.annotator[kept],
-            label=self.label[kept],
-            weight=None if self.weight is None else self.weight[kept],
-            probability=None if self.probability is None else self.probability[kept],
-            n_items=len(items),
-            n_annotators=self.n_annotators,
-            n_classes=self.n_classes,
-            anonymous=self.anonymous,
-        )
+        item = new_code[self.item]
+        kept = item >= 0
+        return self._of(kept, item=item[kept], n_items=len(items))
+
+    def _of(self, rows: np.ndarray, **changed: Any) -> "Annotations":
+        """Returns some rows, with what is changed in place of their columns and of the sizes."""
+        old = {one.name: getattr(self, one.name) for one in fields(self)}
+        kept = {name: part for name, part in old.items() if isinstance(part, np.ndarray) and name not in changed}
+        return Annotations.of(**{**old, **{name: column[rows] for name, column in kept.items()}, **changed})
 
     @cached_property
     def anonymous_rows(self) -> Forgotten:
@@ -298,17 +286,8 @@ class Annotations:
             whole_answers: all rows of a pair are one answer (multi-label data) and have one pseudo-annotator.
         """
         rows, annotator = self.anonymous_answers if whole_answers else self.anonymous_rows
-        return Annotations.of(
-            item=self.item[rows],
-            annotator=annotator,
-            label=self.label[rows],
-            weight=None if self.weight is None else self.weight[rows],
-            probability=None if self.probability is None else self.probability[rows],
-            n_items=self.n_items,
-            n_annotators=len(self.pair_starts) if whole_answers else len(self),
-            n_classes=self.n_classes,
-            anonymous=True,
-        )
+        n_annotators = len(self.pair_starts) if whole_answers else len(self)
+        return self._of(rows, annotator=annotator, n_annotators=n_annotators, anonymous=True)
 
     def fingerprint(self) -> str:
         """Returns a hash of the canonical bytes: equal rows in any order and equal sizes give equal fingerprints."""

@@ -179,29 +179,13 @@ def _held_out(fitted: Fitted) -> tuple[Unseen | None, Unseen | None]:
     seen = trial.training.annotations.take(~gone[trial.training.annotations.item])
     if not len(seen) or (trial.heldout is None and not gone.any()):
         return None, None
-    kept = replace(dataset, annotations=_of_dataset(seen, trial, dataset.items.n_items))
+    rows = replace(seen, item=trial.code[seen.item], n_items=dataset.items.n_items)  # in the same order
+    kept = replace(dataset, annotations=rows)
     try:
         part = fit_everything(fitted.model, fitted.params, kept, fitted.dataset_params, n_seeds=1)
     except (BadInput, FitFailed):  # less data than the model can do with
         return None, None
     return _of_answers(part, trial, gone), _of_items(part, trial, gone)
-
-
-def _of_dataset(rows: Annotations, trial: TrialData, n_items: int) -> Annotations:
-    """Returns a trial's annotations with the dataset's numbers of items."""
-    if rows.n_items == n_items:
-        return rows
-    return Annotations.of(
-        item=trial.code[rows.item],
-        annotator=rows.annotator,
-        label=rows.label,
-        weight=rows.weight,
-        probability=rows.probability,
-        n_items=n_items,
-        n_annotators=rows.n_annotators,
-        n_classes=rows.n_classes,
-        anonymous=rows.anonymous,
-    )
 
 
 def _of_answers(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | None:

@@ -53,7 +53,12 @@ class Answers:
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Returns the sum over each annotator's rows, of numbers or of rows of numbers."""
-        return np.add.reduceat(values, np.flatnonzero(np.diff(self.place, prepend=-1)), axis=0)
+        return np.add.reduceat(values, self._first, axis=0)
+
+    @cached_property
+    def _first(self) -> Int64[np.ndarray, " annotators"]:
+        """The first row of each annotator."""
+        return np.flatnonzero(np.diff(self.place, prepend=-1))
 
     @property
     def right(self) -> Float64[np.ndarray, " rows"]:
@@ -78,10 +83,9 @@ class Answers:
 
     @cached_property
     def _cells(self) -> sp.csr_array:
-        """Which rows are answers of one annotator and one kind: sparse [annotators * answers, rows] of ones."""
+        """Weights of the rows that are answers of one annotator and one kind: sparse [annotators * answers, rows]."""
         size, n_rows = self.others.shape[1], len(self.answer)
-        ones = (np.ones(n_rows), (self._cell, np.arange(n_rows)))
-        return sp.csr_array(ones, shape=(len(self.code) * size, n_rows))
+        return sp.csr_array((self.weight, (self._cell, np.arange(n_rows))), shape=(len(self.code) * size, n_rows))
 
     def counts(self, believed: Float64[np.ndarray, "rows answers"] | None = None) -> Confusions:
         """Returns expected numbers of answers, by true class and answer given.
@@ -89,14 +93,13 @@ class Answers:
         Args:
             believed: of each answer's question; what the others make of it where it is None.
         """
-        first = np.flatnonzero(np.diff(self.place, prepend=-1))
-        weighted = self.weight[:, None] * (self.others if believed is None else believed)
+        believed = self.others if believed is None else believed
         if (self.certainty == 1.0).all():
-            size = weighted.shape[1]
-            by_answer = (self._cells @ weighted).reshape(len(first), size, size)
+            size = believed.shape[1]
+            by_answer = (self._cells @ believed).reshape(len(self.code), size, size)
             return np.ascontiguousarray(by_answer.transpose(0, 2, 1))
-        given = [np.add.reduceat(weighted * share[:, None], first, axis=0) for share in self.shares.T]
-        return np.stack(given, axis=2)
+        weighted = self.weight[:, None] * believed
+        return np.stack([self.sums(weighted * share[:, None]) for share in self.shares.T], axis=2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -187,7 +190,9 @@ def _chunks(questions: Questions) -> Iterator[_Rows]:
 def _said(questions: Questions, rows: _Rows, matrices: Matrices | None) -> Float64[np.ndarray, "rows answers"]:
     """Returns what each answer says for each class: the log of its probability there, or a vote for one."""
     answer, size = questions.answer[rows.own], questions.n_answers
-    weight, certainty = questions.weight[rows.own, None], questions.certainty[rows.own, None]
+    weight = certainty = np.ones((1, 1))
+    if not questions.plain:
+        weight, certainty = questions.weight[rows.own, None], questions.certainty[rows.own, None]
     if matrices is None:
         return said_by(certainty, np.eye(size)[answer], size) * weight
     confusions = matrices(rows.code).reshape(len(rows.code), questions.kinds, size, -1)

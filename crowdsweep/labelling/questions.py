@@ -47,6 +47,11 @@ class Questions:
         return order, sorted_codes[first], np.append(first[1:], len(order))
 
     @property
+    def plain(self) -> bool:
+        """Whether nothing says how much rows count, or how certain they are."""
+        return self.weight.strides == self.certainty.strides == (0,)
+
+    @property
     def n_answers(self) -> int:
         return self.posterior.shape[1]
 
