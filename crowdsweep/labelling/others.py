@@ -73,8 +73,7 @@ class Answers:
 
     def of_cells(self, matrices: Confusions) -> Float64[np.ndarray, "rows answers"]:
         """Returns of its annotator's matrix the column of each answer."""
-        size = self.others.shape[1]
-        return np.ascontiguousarray(matrices.swapaxes(1, 2)).reshape(-1, size).take(self._cell, axis=0)
+        return _by_answer(matrices).take(self._cell, axis=0)
 
     @cached_property
     def _cell(self) -> Int64[np.ndarray, " rows"]:
@@ -164,6 +163,10 @@ def _total(questions: Questions, matrices: Matrices | None) -> Float64[np.ndarra
     total = np.zeros(questions.posterior.shape)
     if matrices is not None:
         total += np.tile(np.log(np.maximum(questions.shares, _LEAST_SAID)), (len(total) // questions.kinds, 1))
+    code, size = questions.by_annotator[1], questions.n_answers
+    few = questions.plain and questions.kinds == 1 and len(code) * size**2 <= len(questions.answer)
+    if few and matrices is not None:  # that together they take no more than the answers: the same sums, at once
+        return total + questions.answered @ _by_answer(np.log(np.maximum(matrices(code), _LEAST_SAID)))
     summed = np.zeros(total.shape[::-1])
     for rows in _chunks(questions):
         question, said = questions.question[rows.own], _said(questions, rows, matrices)
@@ -198,11 +201,15 @@ def _said(questions: Questions, rows: _Rows, matrices: Matrices | None) -> Float
     confusions = matrices(rows.code).reshape(len(rows.code), questions.kinds, size, -1)
     kind = questions.question[rows.own] % questions.kinds
     logs = np.log(np.maximum(confusions, _LEAST_SAID))
-    by_answer = np.ascontiguousarray(logs.swapaxes(2, 3)).reshape(-1, size)  # of which each answer takes a whole row
-    said = by_answer.take((rows.place * questions.kinds + kind) * size + answer, axis=0)
+    said = _by_answer(logs).take((rows.place * questions.kinds + kind) * size + answer, axis=0)
     if (certainty < 1).any():  # fractions of an answer to each, as models take it
         said = certainty * said + (1.0 - certainty) / max(size - 1, 1) * (logs.sum(axis=3)[rows.place, kind] - said)
     return said * weight
+
+
+def _by_answer(matrices: Float64[np.ndarray, "... true observed"]) -> Float64[np.ndarray, "rows true"]:
+    """Returns the columns of all matrices as rows, of which an answer takes a whole one."""
+    return np.ascontiguousarray(matrices.swapaxes(-1, -2)).reshape(-1, matrices.shape[-1])
 
 
 def _of_the_same(

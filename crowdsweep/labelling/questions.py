@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int, Int64
+from scipy import sparse as sp
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
@@ -45,6 +46,17 @@ class Questions:
         sorted_codes = self.annotator[order]
         first = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
         return order, sorted_codes[first], np.append(first[1:], len(order))
+
+    @cached_property
+    def answered(self) -> sp.csr_array:
+        """Ones [questions, annotators * answers] for the rows of single-label data, by question. Annotators
+        are those of `by_annotator`."""
+        code = self.by_annotator[1]
+        place = np.zeros(int(code[-1]) + 1, dtype=np.int32)
+        place[code] = np.arange(len(code)) * self.n_answers
+        ends = np.append(0, np.cumsum(np.bincount(self.question, minlength=len(self.posterior))))
+        cells = (np.ones(len(self.answer)), place[self.annotator] + self.answer, ends.astype(np.int32))
+        return sp.csr_array(cells, shape=(len(self.posterior), len(code) * self.n_answers))
 
     @property
     def plain(self) -> bool:
