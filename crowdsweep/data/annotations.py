@@ -252,7 +252,7 @@ class Annotations:
 
     def _of(self, rows: np.ndarray, **changed: Any) -> "Annotations":
         """Returns some rows, with what is changed in place of their columns and of the sizes."""
-        old = {one.name: getattr(self, one.name) for one in fields(self)}
+        old: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
         kept = {name: part for name, part in old.items() if isinstance(part, np.ndarray) and name not in changed}
         return Annotations.of(**{**old, **{name: column[rows] for name, column in kept.items()}, **changed})
 
