@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.labelling.fitted import AlignedFit, Fitted
-from crowdsweep.labelling.tables import decided, named
+from crowdsweep.labelling.tables import decided
 from crowdsweep.models.clusters import ARRAYS, ClusteredCrowd
 from crowdsweep.models.contract import ScaledPredictor
 
@@ -34,12 +34,10 @@ def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) ->
     items, given = _coded(fitted, answers)
     probs = np.mean([_predicted(fitted, fit, items, given) for fit in fitted.fits], axis=0)
     classes = fitted.dataset.class_labels
-    chosen, probability = decided(probs, multilabel=False)
     return pa.Table.from_pydict(
         {
             "item": [fitted.dataset.item_names[int(code)] for code in fitted.code],
-            "label": named(chosen, classes),
-            "probability": probability,
+            **decided(probs, classes, multilabel=False),
             **{f"p({name})": probs[:, place] for place, name in enumerate(classes)},
         }
     )

@@ -51,7 +51,7 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     multilabel, parts = labelled.multilabel, list[tuple[np.ndarray, ...]]()
     for part in labelled.pieces():
         probs = labelled.at(part)
-        parts.append((*decided(probs, multilabel=multilabel), _entropy(probs, multilabel=multilabel)))
+        parts.append((*chosen_of(probs, multilabel=multilabel), _entropy(probs, multilabel=multilabel)))
     chosen, probability, entropy = (np.concatenate(column) for column in zip(*parts, strict=True))
     given, agreement = _agreement(dataset.annotations.of_items(labelled.code), chosen, multilabel=multilabel)
     columns: dict[str, Any] = {
@@ -95,7 +95,7 @@ def _agreement(
     return given, ratio(np.bincount(item, weights=says, minlength=len(chosen)), possible, at_zero=0.0)
 
 
-def decided(probs: ItemProbs, *, multilabel: bool) -> tuple[Chosen, Float64[np.ndarray, " items"]]:
+def chosen_of(probs: ItemProbs, *, multilabel: bool) -> tuple[Chosen, Float64[np.ndarray, " items"]]:
     """Returns the class of each item, of multi-label items all that are more probable than not; and how probable it is
     that it is this one, or exactly these."""
     if multilabel:
@@ -105,8 +105,14 @@ def decided(probs: ItemProbs, *, multilabel: bool) -> tuple[Chosen, Float64[np.n
     return best.astype(np.int32), probs[np.arange(len(probs)), best]
 
 
+def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
+    """Returns the columns `label` and `probability`, as `labels_table` has them."""
+    chosen, probability = chosen_of(probs, multilabel=multilabel)
+    return {"label": named(chosen, labels), "probability": probability}
+
+
 def named(chosen: Chosen, labels: Sequence[str]) -> Any:
-    """Returns the labels of what was `decided` as a column; several are joined by `|`, and one that stands in a label,
+    """Returns the labels of what was chosen as a column; several are joined by `|`, and one that stands in a label,
     or a backslash, has a backslash before it."""
     if chosen.ndim == 1:
         return texts_at(labels, chosen)

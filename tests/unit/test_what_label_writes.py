@@ -19,7 +19,7 @@ from crowdsweep.labelling.chosen import chosen_of_dataset
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.folder import default_folder
-from crowdsweep.labelling.tables import decided, named
+from crowdsweep.labelling.tables import decided
 
 THREE = "item,annotator,label\n1,ann,0\n1,bob,0\n2,ann,1\n2,bob,1\n3,ann,2\n3,bob,2\n"
 
@@ -159,8 +159,8 @@ def test_without_gold_too_much_agreement_is_told(tmp_path):
 
 def test_a_bar_in_a_name_is_no_second_class():
     probs = np.array([[0.9, 0.8], [0.9, 0.1]])
-    assert named(decided(probs, multilabel=True)[0], ("a|b", "c")).to_pylist() == ["a\\|b|c", "a\\|b"]
-    assert named(decided(np.array([[0.9, 0.1]]), multilabel=False)[0], ("a|b", "c")).to_pylist() == ["a|b"]
+    assert decided(probs, ("a|b", "c"), multilabel=True)["label"].to_pylist() == ["a\\|b|c", "a\\|b"]
+    assert decided(np.array([[0.9, 0.1]]), ("a|b", "c"), multilabel=False)["label"].to_pylist() == ["a|b"]
 
 
 def test_labels_of_other_data_are_not_replaced_where_nobody_says_where(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from crowdsweep.errors import BadInput, shown
 from crowdsweep.labelling.exports.items import Item, labelled_as_items, shown_of
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
-from crowdsweep.labelling.tables import decided, named
+from crowdsweep.labelling.tables import decided
 
 _HIGHEST = "\uffff"  # four bytes of UTF-8 are refused when a batch is published
 
@@ -50,8 +50,7 @@ def mturk(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     probability of that."""
     dataset = fitted.dataset
     items = list(labelled_as_items(labelled, fitted))
-    chosen, probability = decided(labelled.probs, multilabel=labelled.multilabel)
-    said = {"label": named(chosen, dataset.class_labels), "probability": probability}
+    said = decided(labelled.probs, dataset.class_labels, multilabel=dataset.scale == "multilabel")
     columns: dict[str, Any] = {"id": [item.name for item in items]}
     for key in dict.fromkeys(key for item in items for key in item.data):
         name = key
