@@ -254,7 +254,8 @@ class Annotations:
         """Returns some rows, with what is changed in place of their columns and of the sizes."""
         old: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
         kept = {name: part for name, part in old.items() if isinstance(part, np.ndarray) and name not in changed}
-        return Annotations.of(**{**old, **{name: column[rows] for name, column in kept.items()}, **changed})
+        picked: dict[str, Any] = {name: column[rows] for name, column in kept.items()}
+        return Annotations.of(**(old | picked | changed))
 
     @cached_property
     def anonymous_rows(self) -> Forgotten:
