@@ -6,6 +6,9 @@ Axis names used everywhere: `annotations` (A rows), `items` (N), `annotators` (T
 number of rows), `width` (numbers in a row).
 """
 
+import mmap
+import sys
+
 import numpy as np
 from jaxtyping import Float32, Float64, Int32, Int64, Num, Shaped
 
@@ -28,6 +31,25 @@ ClassConfusions = Float64[np.ndarray, "annotators classes true observed"]
 ClassConfusion = Float64[np.ndarray, "classes true observed"]
 ClassProbs = Float64[np.ndarray, " classes"]
 Objective = Float64[np.ndarray, " steps"]
+
+
+_PAGE = 512  # numbers of eight bytes in one page of memory
+
+
+def sparse_zeros(shape: tuple[int, int], written: int) -> Float64[np.ndarray, "rows width"]:
+    """Returns a table of zeros that takes memory only where it is written, if that is in few places: numpy's own takes
+    it two megabytes at a time.
+
+    Args:
+        shape: of the table.
+        written: how many of its numbers will be, anywhere.
+    """
+    size = shape[0] * shape[1]
+    if sys.platform != "linux" or written * _PAGE >= size:
+        return np.zeros(shape)
+    memory = mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, dtype=np.float64).reshape(shape)
 
 
 def read_only(array: Shaped[np.ndarray, "*shape"]) -> Shaped[np.ndarray, "*shape"]:

@@ -5,13 +5,14 @@ was not given is a row that is not there. Rows are sorted by (item, annotator, l
 came never changes a result.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import blake2b
-from typing import cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from jaxtyping import Int32
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
@@ -22,6 +23,7 @@ from crowdsweep.arrays import (
     RowProbs,
     RowWeights,
     read_only,
+    sparse_zeros,
 )
 from crowdsweep.data import bounds
 from crowdsweep.errors import DataError
@@ -98,15 +100,22 @@ class Annotations:
             bad = int(np.flatnonzero(~((probability >= 0) & (probability <= 1)))[0])
             raise DataError(f"annotations, row {bad}: expected a probability in [0, 1], got {probability[bad]}")
         keys = [column for column, _ in columns.values()]
-        keys += [extra for extra in (weight, probability) if extra is not None]
+        extras = [extra for extra in (weight, probability) if extra is not None]
         # Parts of a sorted container are sorted: the test is O(A), the sort is what loading would spend its time on.
-        order = slice(None) if _is_sorted(keys) else _ascending(keys, (n_annotators, n_classes), n_items)
+        if _is_sorted([*keys, *extras]):
+            keys = [column.astype(np.int32) for column in keys]
+        elif extras or n_items * n_annotators * n_classes >= 2**63:
+            order = np.lexsort([*keys, *extras][::-1])
+            keys = [column[order].astype(np.int32, copy=False) for column in keys]
+            weight, probability = (None if extra is None else extra[order] for extra in (weight, probability))
+        else:
+            keys = _sorted_codes(keys, n_annotators, n_classes)
         return cls(
-            item=read_only(columns["item"][0][order].astype(np.int32)),
-            annotator=read_only(columns["annotator"][0][order].astype(np.int32)),
-            label=read_only(columns["label"][0][order].astype(np.int32)),
-            weight=None if weight is None else read_only(weight[order].astype(np.float32)),
-            probability=None if probability is None else read_only(probability[order].astype(np.float32)),
+            item=read_only(keys[0]),
+            annotator=read_only(keys[1]),
+            label=read_only(keys[2]),
+            weight=None if weight is None else read_only(weight.astype(np.float32)),
+            probability=None if probability is None else read_only(probability.astype(np.float32)),
             n_items=n_items,
             n_annotators=n_annotators,
             n_classes=n_classes,
@@ -194,14 +203,11 @@ class Annotations:
     def counts(self) -> sp.csr_array:
         """Weighted label counts, sparse float64 [items, classes]; soft rows add their probabilities. O(A)."""
         weight = np.ones(len(self)) if self.weight is None else self.weight.astype(np.float64)
-        shape = (self.n_items, self.n_classes)
-        if self.soft_labels is None:
-            table = sp.coo_array((weight, (self.item, self.label)), shape=shape)
-        else:
-            rows = np.repeat(self.item, self.n_classes)
-            columns = np.tile(np.arange(self.n_classes, dtype=np.int32), len(self))
-            table = sp.coo_array(((weight[:, None] * self.soft_labels).ravel(), (rows, columns)), shape=shape)
-        return cast(sp.csr_array, table.tocsr())
+        label, ends = self.label.copy(), self.item_pointers
+        if self.soft_labels is not None:
+            weight, ends = (weight[:, None] * self.soft_labels).ravel(), ends * self.n_classes
+            label = np.tile(np.arange(self.n_classes, dtype=np.int32), len(self))
+        return summed_by_item(weight, label, ends, self.n_classes)
 
     @cached_property
     def agreement(self) -> float:
@@ -214,29 +220,21 @@ class Annotations:
     def label_distribution(self) -> ItemProbs:
         """Returns each item's share of votes [items, classes]; uniform rows where an item has none.
 
-        Of many classes most are zero, and zeros that nobody writes take no memory: only votes are written.
+        Of many classes most are zero, and take no memory: only votes are written.
         """
         counts = self.counts
         total = np.asarray(counts.sum(axis=1)).ravel()
         item = np.repeat(np.arange(self.n_items), np.diff(counts.indptr))
-        shares = np.zeros(counts.shape)
+        shares = sparse_zeros((self.n_items, self.n_classes), counts.nnz)
         shares[item, counts.indices] = counts.data / total[item]
         shares[total == 0] = 1.0 / self.n_classes
         return shares
 
     def take(self, rows: np.ndarray) -> "Annotations":
         """Returns the same container with only these rows (a mask or row numbers); sizes stay declared."""
-        return Annotations.of(
-            item=self.item[rows],
-            annotator=self.annotator[rows],
-            label=self.label[rows],
-            weight=None if self.weight is None else self.weight[rows],
-            probability=None if self.probability is None else self.probability[rows],
-            n_items=self.n_items,
-            n_annotators=self.n_annotators,
-            n_classes=self.n_classes,
-            anonymous=self.anonymous,
-        )
+        if rows.dtype == bool and rows.all():
+            return self
+        return self._of(rows)
 
     def of_items(self, items: np.ndarray) -> "Annotations":
         """Returns the rows of these items, which become items 0, 1, … in the order given; annotators keep their codes.
@@ -244,20 +242,20 @@ class Annotations:
         Args:
             items: distinct item codes, int [n].
         """
-        new_code = np.full(self.n_items, -1, dtype=np.int64)
+        if np.array_equal(items, np.arange(self.n_items)):
+            return self
+        new_code = np.full(self.n_items, -1, dtype=np.int32)
         new_code[items] = np.arange(len(items))
-        kept = new_code[self.item] >= 0
-        return Annotations.of(
-            item=new_code[self.item[kept]],
-            annotator=self.annotator[kept],
-            label=self.label[kept],
-            weight=None if self.weight is None else self.weight[kept],
-            probability=None if self.probability is None else self.probability[kept],
-            n_items=len(items),
-            n_annotators=self.n_annotators,
-            n_classes=self.n_classes,
-            anonymous=self.anonymous,
-        )
+        item = new_code[self.item]
+        kept = item >= 0
+        return self._of(kept, item=item[kept], n_items=len(items))
+
+    def _of(self, rows: np.ndarray, **changed: Any) -> "Annotations":
+        """Returns some rows, with what is changed in place of their columns and of the sizes."""
+        old: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        kept = {name: part for name, part in old.items() if isinstance(part, np.ndarray) and name not in changed}
+        picked: dict[str, Any] = {name: column[rows] for name, column in kept.items()}
+        return Annotations.of(**(old | picked | changed))
 
     @cached_property
     def anonymous_rows(self) -> Forgotten:
@@ -289,17 +287,8 @@ class Annotations:
             whole_answers: all rows of a pair are one answer (multi-label data) and have one pseudo-annotator.
         """
         rows, annotator = self.anonymous_answers if whole_answers else self.anonymous_rows
-        return Annotations.of(
-            item=self.item[rows],
-            annotator=annotator,
-            label=self.label[rows],
-            weight=None if self.weight is None else self.weight[rows],
-            probability=None if self.probability is None else self.probability[rows],
-            n_items=self.n_items,
-            n_annotators=len(self.pair_starts) if whole_answers else len(self),
-            n_classes=self.n_classes,
-            anonymous=True,
-        )
+        n_annotators = len(self.pair_starts) if whole_answers else len(self)
+        return self._of(rows, annotator=annotator, n_annotators=n_annotators, anonymous=True)
 
     def fingerprint(self) -> str:
         """Returns a hash of the canonical bytes: equal rows in any order and equal sizes give equal fingerprints."""
@@ -309,6 +298,21 @@ class Annotations:
             column = getattr(self, name)
             digest.update(name.encode() + (b"-" if column is None else column.tobytes()))
         return digest.hexdigest()
+
+
+def summed_by_item(weight: np.ndarray, column: np.ndarray, ends: Pointers, n_columns: int) -> sp.csr_array:
+    """Returns the sparse table [items, columns] of the sums of weights, without further copies of as many rows.
+
+    Args:
+        weight, column: of each entry, by item; are written to.
+        ends: where the entries of each item begin, and the last one's end.
+        n_columns: of the table.
+    """
+    index = np.int32 if len(weight) < 2**31 else np.int64
+    entries = (weight, column.astype(index, copy=False), ends.astype(index))
+    table = sp.csr_array(entries, shape=(len(ends) - 1, n_columns))
+    table.sum_duplicates()
+    return table
 
 
 def _check_codes(name: str, codes: np.ndarray, size: int) -> None:
@@ -330,19 +334,20 @@ def _is_sorted(keys: list[np.ndarray]) -> bool:
     return True
 
 
-def _ascending(keys: list[np.ndarray], sizes: tuple[int, int], n_items: int) -> np.ndarray:
-    """Returns the order of the rows by item, annotator, label and extras."""
-    n_annotators, n_classes = sizes
-    if len(keys) > 3 or n_items * n_annotators * n_classes >= 2**63:
-        return np.lexsort(keys[::-1])
-    # One sort of one integer a row takes a fraction of the time of three sorts.
+def _sorted_codes(keys: list[np.ndarray], n_annotators: int, n_classes: int) -> list[Int32[np.ndarray, " annotations"]]:
+    """Returns the rows by item, annotator and label: one integer a row says all of them, and is sorted as it stands."""
     item, annotator, label = keys
     joined = item.astype(np.int64)
     joined *= n_annotators
     joined += annotator
     joined *= n_classes
     joined += label
-    return np.argsort(joined, kind="stable")
+    joined.sort()
+    label = (joined % n_classes).astype(np.int32)
+    joined //= n_classes
+    annotator = (joined % n_annotators).astype(np.int32)
+    joined //= n_annotators
+    return [joined.astype(np.int32), annotator, label]
 
 
 def _pointers(counts: np.ndarray) -> np.ndarray:

@@ -19,7 +19,8 @@ MOST_DECLARED = 100_000  # classes
 MOST_NUMBERS = 1 << 27  # of eight bytes: a gigabyte
 LONGEST_NAME = 10_000  # characters of an id or a label, which stand in every table, message and figure
 LONGEST_LINE = 1 << 26  # characters of a line, or of a row of a table
-_FIT_NUMBERS, _NUMBERS_PER_LABEL, _COPIES = 40_000_000, 1000, 6  # of the tables of a fit; how many are held at once
+_FIT_NUMBERS, _NUMBERS_PER_LABEL = 40_000_000, 1000  # of the tables of a fit
+_OF_VOTES = 4  # times as many, where a fit holds hardly more than one of items × classes
 _SOFT_NUMBERS = 25_000_000
 _TIGHTEST = 200  # how often a file may stand for itself
 _FLOOR = 1 << 24  # bytes that the smallest file may unpack to
@@ -127,23 +128,26 @@ def check_votes(total: float, n_rows: int, where: str) -> None:
         )
 
 
-def check_fit(n_items: int, n_classes: int, n_labels: int, dataset: str, *, multilabel: bool = False) -> None:
+def check_fit(
+    n_items: int, n_classes: int, n_labels: int, dataset: str, *, multilabel: bool = False, of_votes: bool = False
+) -> None:
     """Refuses data whose fit would need tables far larger than they are: of items × classes and of classes × classes.
 
     Args:
         n_items, n_classes, n_labels: of the data.
         dataset: messages call it.
         multilabel: then a class is a question of its own, and there is no table of classes × classes.
+        of_votes: whether the model supports `many_classes`.
 
     Raises:
-        DataError: the tables hold more than 40 million numbers, and than 1,000 per label.
+        DataError: the tables hold more than 40 million numbers, and than 1,000 per label (of votes 4,000).
     """
     numbers = n_classes * (n_items if multilabel else n_items + n_classes)
-    if numbers > (most := max(_FIT_NUMBERS, _NUMBERS_PER_LABEL * n_labels)):
+    if numbers > (most := max(_FIT_NUMBERS, (_OF_VOTES if of_votes else 1) * _NUMBERS_PER_LABEL * n_labels)):
         raise DataError(
             f"dataset {dataset}: expected at most {most:,} numbers in the tables of a fit, got {numbers:,} of "
-            f"{n_items:,} items, {n_classes:,} classes and {n_labels:,} labels, which would take about "
-            f"{_COPIES * 8 * numbers / 1e9:,.0f} GB; join rare classes, or leave out those that nobody chose"
+            f"{n_items:,} items, {n_classes:,} classes and {n_labels:,} labels ({8 * numbers / 1e9:,.1f} GB each); "
+            f"join rare classes, or leave out those that nobody chose{'' if of_votes else ', or take majority-vote'}"
         )
 
 

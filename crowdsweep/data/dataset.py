@@ -5,7 +5,7 @@
 runner sees.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -330,7 +330,7 @@ class TrialData:
         training: what every model sees.
         code: int32 [items], the number of each training item in the whole dataset.
         gold: of the training items, in their codes; handed only to models that declare that they need it.
-        evaluation: by split, `train` always, `dev` and `test` where the dataset has such items.
+        evaluate: makes `evaluation`.
         heldout: annotations of the training items that were taken out before the fit; None where none were.
         crowd: the true confusion matrices of a simulated crowd.
         class_names: what the class codes stand for.
@@ -339,7 +339,12 @@ class TrialData:
     training: TrainingData
     code: Int32[np.ndarray, " items"]
     gold: Gold
-    evaluation: Mapping[str, EvaluationSet]
+    evaluate: Callable[[], Mapping[str, EvaluationSet]]
     heldout: Annotations | None = None
     crowd: TrueCrowd | None = None
     class_names: tuple[str, ...] = ()
+
+    @cached_property
+    def evaluation(self) -> Mapping[str, EvaluationSet]:
+        """By split, `train` always, `dev` and `test` where the dataset has such items; made when first asked for."""
+        return self.evaluate()

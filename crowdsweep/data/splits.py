@@ -78,22 +78,21 @@ def prepare(
     if not len(kept):
         raise DataError(f"{where}: expected training items with annotations, found none; see `training: split | all`")
     train, annotations = candidates[kept], annotations.of_items(kept)
-    pairs = thinning.pairs_of(annotations, _units(dataset, train))
+    pairs = thinning.pairs_of(annotations, _units(dataset, train)) if heldout_fraction else None
     crowd = dataset.crowd
     if _scenario(dataset, params, where) == "global":
         rows, pseudo_annotator = _forgotten(dataset, annotations)
         crowd = _forgotten_crowd(crowd, annotations.annotator[rows], pseudo_annotator)
-        pairs, annotations = pairs[rows], _anonymised(dataset, annotations)
-    bounds.check_fit(
-        len(kept), dataset.n_classes, len(annotations), base.name, multilabel=dataset.scale == "multilabel"
-    )
+        pairs, annotations = None if pairs is None else pairs[rows], _anonymised(dataset, annotations)
+    shape = (len(kept), dataset.n_classes, len(annotations))
+    bounds.check_fit(*shape, base.name, multilabel=dataset.scale == "multilabel", of_votes=True)
     annotations, heldout = _held_out(annotations, heldout_fraction, pairs, seeds)
     training = _training_data(dataset, params, train, annotations, where)
     return TrialData(
         training=training,
         code=train,
         gold=dataset.gold.of_items(train, dataset.items.n_items),
-        evaluation=_evaluation(dataset, train, training),
+        evaluate=lambda: _evaluation(dataset, train, training),
         heldout=heldout,
         crowd=crowd,
         class_names=dataset.class_names,
@@ -264,9 +263,9 @@ def _forgotten_crowd(crowd: TrueCrowd | None, annotator: np.ndarray, pseudo_anno
 
 
 def _held_out(
-    annotations: Annotations, fraction: int | float, pairs: thinning.Bundles, seeds: SeedStream
+    annotations: Annotations, fraction: int | float, pairs: thinning.Bundles | None, seeds: SeedStream
 ) -> tuple[Annotations, Annotations | None]:
-    if fraction == 0:
+    if pairs is None:
         return annotations, None
     kept = thinning.keep_for_fit(annotations, fraction, seeds.numpy("heldout"), pairs)
     return annotations.take(kept), annotations.take(~kept)

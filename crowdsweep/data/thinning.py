@@ -75,11 +75,13 @@ def keep_for_fit(
     bundle, first = _first_rows(annotations, bundles)
     draw = draws.integers(1 << 32, size=len(first))
     # Of each item the bundle with the lowest number stays: items of one unit mostly agree on which that is.
-    order = np.argsort((annotations.item.astype(np.int64) << 32) | draw[bundle], kind="stable")
-    lowest = np.ones(len(order), dtype=bool)
-    lowest[1:] = np.diff(annotations.item[order]) != 0
+    of_row = draw[bundle]
+    answered = np.flatnonzero(annotations.labels_per_item)
+    least = np.minimum.reduceat(of_row, annotations.item_pointers[answered]) if len(of_row) else of_row
+    lowest = np.flatnonzero(of_row == np.repeat(least, annotations.labels_per_item[answered]))
+    lowest = lowest[np.diff(annotations.item[lowest], prepend=-1) != 0]  # of several, the first
     spare = np.ones(len(first), dtype=bool)
-    spare[bundle[order[lowest]]] = False
+    spare[bundle[lowest]] = False
     kept = np.ones(len(first), dtype=bool)
     kept[draws.permutation(np.flatnonzero(spare))[: round(heldout * len(first))]] = False
     return kept[bundle]
@@ -89,6 +91,9 @@ def _first_rows(annotations: Annotations, bundles: Bundles | None) -> tuple[Bund
     """Returns the bundle of each row, numbered 0, 1, … in the order of their first rows, and those rows."""
     if bundles is None:
         return np.arange(len(annotations)), np.arange(len(annotations))
+    if (bundles[1:] >= bundles[:-1]).all():  # as rows are sorted by item and annotator, most are
+        begins = np.diff(bundles, prepend=-1) != 0
+        return np.cumsum(begins) - 1, np.flatnonzero(begins)
     _, first, code = np.unique(bundles, return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int64)
     number[np.argsort(first)] = np.arange(len(first))

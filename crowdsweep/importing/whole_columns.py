@@ -44,13 +44,13 @@ def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
         n_lines = _plain_lines(path) if plain and kind == "csv" else None
         if not plain or (kind == "csv" and n_lines is None):
             return None
-        parts: dict[str, list[Column]] = {role: [] for role in columns}
+        parts = {role: tables.Stacking() for role in columns}
         for _, batch in tables.batches(path, list(columns.values()), most=bounds.MOST_RECORDS, blanks=True):
             for role, name in columns.items():
-                parts[role].append(batch[name])
+                parts[role].add(batch[name])
     except DataError:  # which says less of where than who reads row by row
         return None
-    whole = {role: tables.joined(parts.pop(role)) for role in columns}
+    whole = {role: parts.pop(role).joined() for role in columns}
     first_line = ("line", 2) if n_lines is not None else ("row", 1)
     lines_known = n_lines is None or n_lines == len(whole["label"].codes) + 1
     return _taken(path, whole, asked.missing, first_line if lines_known else None)

@@ -23,7 +23,7 @@ from crowdsweep.arrays import floored_log
 
 _COARSE, _FINE = 32, 96  # points
 _FAR = 14.0  # below the highest log-likelihood nothing is left that matters
-_BLOCK = 50_000  # annotators at a time
+_BLOCK = 1 << 15  # answers at a time, which a core's cache holds
 _INSIDE = 0.95
 
 Column = Float64[np.ndarray, " annotators"]
@@ -43,12 +43,14 @@ def accuracies(
         weight: of each answer.
         evidence: what an answer is worth, in (0, 1]; 1 where errors are independent.
     """
-    first = np.flatnonzero(np.diff(place, prepend=-1))
+    first = np.append(np.flatnonzero(np.diff(place, prepend=-1)), len(place))
     parts: list[tuple[Column, Column, Column]] = []
-    for start in range(0, len(first), _BLOCK):
-        stop = start + _BLOCK
-        rows = slice(first[start], first[stop] if stop < len(first) else len(place))
+    start = 0
+    while start < len(first) - 1:
+        stop = max(int(np.searchsorted(first, first[start] + _BLOCK, side="right")) - 1, start + 1)
+        rows = slice(first[start], first[stop])
         parts.append(_block(place[rows] - start, right[rows], wrong[rows], weight[rows] * evidence))
+        start = stop
     mean, low, high = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return mean, low, high
 

@@ -1,15 +1,18 @@
 """The probability that each single answer is right, given all that is known of its item."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Float64
 
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of
 from crowdsweep.labelling.columns import coded_texts
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
-from crowdsweep.labelling.tables import JOIN, escaped
+from crowdsweep.labelling.tables import Chosen, named
 from crowdsweep.labelling.temperature import said_by
 
 DOUBTED = 0.2
@@ -25,32 +28,41 @@ def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
     one class is doubtful. Of an unsure answer it counts what it gives to each class.
     """
     dataset = fitted.dataset
-    rows, probs = dataset.annotations.of_items(labelled.code), labelled.probs
-    if dataset.scale == "multilabel":
+    rows = dataset.annotations.of_items(labelled.code)
+    if labelled.multilabel:
         choices = choices_of(rows)
-        item, annotator = choices.item, choices.annotator
-        chosen = choices.chosen.toarray() > 0.5
-        right = np.where(chosen, probs[item], 1.0 - probs[item])
+        item, annotator, chosen = choices.item, choices.annotator, choices.chosen.toarray() > 0.5
+        probs = labelled.probs[item]
+        right = np.where(chosen, probs, 1.0 - probs)
         probability, doubted = right.prod(axis=1), right.min(axis=1) < DOUBTED
-        labels, names = (
-            [JOIN.join(escaped(every[code]) for code in np.flatnonzero(row)) for row in chosen]
-            for every in (dataset.class_labels, dataset.class_names)
-        )
     else:
-        item, annotator = rows.item, rows.annotator
-        certainty = np.ones(len(rows)) if rows.probability is None else rows.probability.astype(np.float64)
-        probability = said_by(certainty, probs[item, rows.label], dataset.n_classes)
+        item, annotator, chosen = rows.item, rows.annotator, rows.label
+        probability = _right(rows, labelled)
         doubted = probability < DOUBTED
-        labels, names = (coded_texts(every, rows.label) for every in (dataset.class_labels, dataset.class_names))
-    who = (dataset.annotator_names, annotator) if not rows.anonymous else ([""], np.zeros(len(annotator), np.int32))
+    order = np.argsort(probability, kind="stable")  # of which columns are made, so that none is held twice
+    labels = named if labelled.multilabel else _coded
+    who = (dataset.annotator_names, annotator[order]) if not rows.anonymous else ([""], np.zeros_like(annotator))
     columns: dict[str, Any] = {
-        "item": coded_texts(dataset.item_names, labelled.code[item]),
+        "item": coded_texts(dataset.item_names, labelled.code.astype(np.int32)[item[order]]),
         "annotator": coded_texts(*who),
-        "label": labels,
-        "probability": probability,
-        "second_look": coded_texts(["no", "yes"], doubted),
+        "label": labels(chosen[order], dataset.class_labels),
+        "probability": probability[order],
+        "second_look": coded_texts(["no", "yes"], doubted[order]),
     }
     if dataset.class_names != dataset.class_labels:
-        columns["name"] = names
-    order: Any = pa.array(np.argsort(probability, kind="stable"))
-    return pa.Table.from_pydict(columns).take(order)
+        columns["name"] = labels(chosen[order], dataset.class_names)
+    return pa.Table.from_pydict(columns)
+
+
+def _right(rows: Annotations, labelled: Labelled) -> Float64[np.ndarray, " answers"]:
+    """Returns how probable each answer of one class is to be right."""
+    right, ends = np.empty(len(rows)), rows.item_pointers
+    for part in labelled.pieces():
+        own = slice(ends[part.start], ends[part.stop])
+        right[own] = labelled.at(part)[rows.item[own] - part.start, rows.label[own]]
+    certainty = np.ones(1) if rows.probability is None else rows.probability.astype(np.float64)
+    return said_by(certainty, right, rows.n_classes)
+
+
+def _coded(chosen: Chosen, labels: Sequence[str]) -> Any:
+    return coded_texts(labels, chosen)

@@ -21,7 +21,6 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.labelling.fitted import Fitted, fit_everything
-from crowdsweep.labelling.many_classes import pieces
 from crowdsweep.labelling.questions import questions_of
 from crowdsweep.labelling.temperature import TEMPERATURES, Unseen, curve, every, mean_temperature, prior, tempered
 from crowdsweep.metrics.items import as_binary
@@ -71,11 +70,8 @@ class Calibration:
         return self._rows(probs, n_answers)
 
     def _rows(self, probs: ItemProbs, n_answers: np.ndarray) -> ItemProbs:
-        found = np.empty(probs.shape)
-        for part in pieces(probs):
-            rows = tempered(probs[part], n_answers[part], self.temperature, self.smoothing)
-            found[part] = (1.0 - self.luck) * rows + self.luck / probs.shape[1]
-        return found
+        rows = tempered(probs, n_answers, self.temperature, self.smoothing)
+        return (1.0 - self.luck) * rows + self.luck / probs.shape[1]
 
     def words(self) -> str:
         """Returns it in one line."""
@@ -183,7 +179,8 @@ def _held_out(fitted: Fitted) -> tuple[Unseen | None, Unseen | None]:
     seen = trial.training.annotations.take(~gone[trial.training.annotations.item])
     if not len(seen) or (trial.heldout is None and not gone.any()):
         return None, None
-    kept = replace(dataset, annotations=_of_dataset(seen, trial, dataset.items.n_items))
+    rows = replace(seen, item=trial.code[seen.item], n_items=dataset.items.n_items)  # in the same order
+    kept = replace(dataset, annotations=rows)
     try:
         part = fit_everything(fitted.model, fitted.params, kept, fitted.dataset_params, n_seeds=1)
     except (BadInput, FitFailed):  # less data than the model can do with
@@ -191,27 +188,14 @@ def _held_out(fitted: Fitted) -> tuple[Unseen | None, Unseen | None]:
     return _of_answers(part, trial, gone), _of_items(part, trial, gone)
 
 
-def _of_dataset(rows: Annotations, trial: TrialData, n_items: int) -> Annotations:
-    """Returns a trial's annotations with the dataset's numbers of items."""
-    return Annotations.of(
-        item=trial.code[rows.item],
-        annotator=rows.annotator,
-        label=rows.label,
-        weight=rows.weight,
-        probability=rows.probability,
-        n_items=n_items,
-        n_annotators=rows.n_annotators,
-        n_classes=rows.n_classes,
-        anonymous=rows.anonymous,
-    )
-
-
 def _of_answers(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | None:
     if trial.heldout is None:
         return None
     place = np.searchsorted(trial.code, part.code)
-    probs = np.full((len(trial.code), trial.training.n_classes), 1.0 / trial.training.n_classes)
-    probs[place] = part.item_probs
+    probs = part.item_probs
+    if len(part.code) < len(trial.code):
+        probs = np.full((len(trial.code), trial.training.n_classes), 1.0 / trial.training.n_classes)
+        probs[place] = part.item_probs
     there = np.zeros(len(trial.code), dtype=bool)
     there[place] = True
     rows = trial.heldout.take((there & ~gone)[trial.heldout.item])

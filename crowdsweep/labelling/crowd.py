@@ -82,7 +82,7 @@ def learned_matrices(
     matrices: Confusions = np.broadcast_to(start, (len(part.code), size, size))
     counts = np.zeros(matrices.shape)
     for _ in range(steps):
-        said = said_by(part.certainty[:, None], matrices[part.place, :, part.answer], size)
+        said = said_by(part.certainty[:, None], part.of_cells(matrices), size)
         believed: ItemProbs = normalised_rows(part.others * said)
         counts = part.counts(believed)
         matrices = normalised_rows(counts + pseudo_count * start)

@@ -23,7 +23,7 @@ from crowdsweep.labelling.exports.asked import NOTHING, Exports
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.in_mlflow import log_labels_classifier
 from crowdsweep.labelling.label_files import CLASSIFIER_OF_LABELS, LABELS, check_folder, place_of
-from crowdsweep.labelling.labelled import Labelled, gold_note, labelled_items
+from crowdsweep.labelling.labelled import Labelled, labelled_items
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
 from crowdsweep.paths import exists, is_folder
@@ -197,7 +197,7 @@ def _write_all(fitted: Fitted, folder: Path, about: Mapping[str, str], exports: 
     if fitted.predictors:
         _write_classifiers(fitted, folder)
     files = sorted(path.name + ("/" if is_folder(path) else "") for path in folder.iterdir())
-    facts = _facts(labelled, crowd, multilabel=fitted.dataset.scale == "multilabel")
+    facts = _facts(labelled, crowd)
     (folder / RECIPE).write_text(_recipe(fitted, about, {**facts, "files": files}), encoding="utf-8")
     told = [f"probabilities calibrated: {facts['calibration']['in_words']}", *facts["notes"]]
     return sorted([*files, RECIPE]), told
@@ -216,14 +216,14 @@ def _write_classifiers(fitted: Fitted, folder: Path) -> None:
         save_classifiers(folder / "classifier", aligned, fitted.dataset.class_labels, fitted.model)
 
 
-def _facts(labelled: Labelled, crowd: CrowdTables, *, multilabel: bool) -> dict[str, Any]:
+def _facts(labelled: Labelled, crowd: CrowdTables) -> dict[str, Any]:
     """Returns how probabilities and intervals came about, and what contradicts them."""
     found = labelled.calibrations
     calibration = {"in_words": found.answered.words(), **asdict(found.answered)}
     if found.unseen.rows:
         calibration["unseen_items"] = {"in_words": found.unseen.words(), **asdict(found.unseen)}
     notes = list(crowd.notes)
-    if note := gold_note(labelled, multilabel=multilabel):
+    if note := labelled.gold_note():
         notes.append(note)
     return {"calibration": calibration, "annotators_temperature": float(crowd.temperature), "notes": notes}
 

@@ -1,46 +1,108 @@
 """The labels of all items: gold where there is some, else the model's, calibrated."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from crowdsweep.arrays import ItemProbs
-from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.dataset import Gold
+from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.labelling.calibration import Calibrations, answers_per_item, calibrate
 from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.others import CHUNK_ENTRIES
+from crowdsweep.models._em import chunks
+
+Rows = slice | Int64[np.ndarray, " rows"]
+_BY = ("annotations", "classifier", "gold")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Labelled:
     """What is said of every item that has gold, or that a fitted model can label.
 
+    A table of items × classes is held once, as the model has it: what is made of it is made of some rows at a time.
+
     Attributes:
         code: int64 [items], numbers of the items in the dataset, ascending.
-        probs: float64 [items, classes] (multi-label: independent probabilities): 1 and 0 where gold knows.
-        model: what the model says, calibrated; NaN where it says nothing.
-        raw: the same, not calibrated.
+        raw: float64 [items, classes] (multi-label: independent probabilities), what the model says, not calibrated;
+            NaN where it says nothing.
+        n_answers: float64 [items], that this rests on.
+        unseen: bool [items], whether a classifier alone says it, of an item without answers.
         by: of each item: `gold`; `classifier` where that has the last word, as it has of items without annotations and,
             of models that take labels first and train on them then, of all; else `annotations`.
         fits_agree: float64 [items], the share of the fits that say the same; NaN where none says anything.
-        known: bool [items, classes], the classes that gold speaks of.
-        calibrations: by which the probabilities were calibrated.
+        gold: of these items, by their places here.
+        calibrations: by which the probabilities are calibrated.
+        multilabel: whether an item may have several classes.
     """
 
     code: Int64[np.ndarray, " items"]
-    probs: ItemProbs
-    model: ItemProbs
     raw: ItemProbs
+    n_answers: Float64[np.ndarray, " items"]
+    unseen: Bool[np.ndarray, " items"]
     by: Sequence[str]
     fits_agree: Float64[np.ndarray, " items"]
-    known: Bool[np.ndarray, "items classes"]
+    gold: Gold
     calibrations: Calibrations
+    multilabel: bool
+
+    @property
+    def probs(self) -> ItemProbs:
+        """What is said of all items, in one table."""
+        return self.at(slice(None))
+
+    def pieces(self) -> Iterator[slice]:
+        """Yields all rows, so many at a time that what is made of them stays in a core's cache."""
+        return chunks(len(self.raw), self.raw.shape[1], CHUNK_ENTRIES)
+
+    def at(self, rows: Rows) -> ItemProbs:
+        """Returns what is said of the items at these places: by the model, calibrated; 1 and 0 where gold knows."""
+        probs = self.model_at(rows)
+        gold = self._gold_at(rows)
+        if len(gold):
+            probs[gold.known_classes(*probs.shape)] = 0.0
+            probs[gold.positive().item, gold.positive().label] = 1.0
+        return probs
+
+    def model_at(self, rows: Rows) -> ItemProbs:
+        """Returns what the model says of the items at these places, calibrated; NaN where it says nothing."""
+        raw, unseen = self.raw[rows], self.unseen[rows]
+        probs = self.calibrations.answered.of(raw, self.n_answers[rows], multilabel=self.multilabel)
+        if unseen.any():
+            ones = np.ones(int(unseen.sum()))
+            probs[unseen] = self.calibrations.unseen.of(raw[unseen], ones, multilabel=self.multilabel)
+        return probs
 
     def of_items(self, code: np.ndarray) -> ItemProbs:
         """Returns what is said of these items, all of which are among those labelled."""
-        return self.probs[np.searchsorted(self.code, code)]
+        return self.at(np.searchsorted(self.code, code))
+
+    def gold_note(self) -> str:
+        """Returns in words how often the model contradicts gold, where both say something; empty where never."""
+        rows = np.flatnonzero(_all_known(self.gold, *self.raw.shape))
+        model, gold = self.model_at(rows), self.at(rows)
+        said = ~np.isnan(model).any(axis=1)
+        alike = (
+            ((model > 0.5) == (gold > 0.5)).all(axis=1)
+            if self.multilabel
+            else model.argmax(axis=1) == gold.argmax(axis=1)
+        )
+        if alike[said].all():
+            return ""
+        return (
+            f"the model alone says otherwise of {(~alike[said]).sum():,} of {said.sum():,} items with gold, which wins"
+        )
+
+    def _gold_at(self, rows: Rows) -> Gold:
+        """Returns the gold of the items at these places, which are numbered from 0."""
+        if not isinstance(rows, slice):
+            return self.gold.of_items(rows, len(self.code))
+        start, stop, _ = rows.indices(len(self.code))
+        own = slice(*np.searchsorted(self.gold.item, (start, stop)))
+        applies = None if self.gold.applies is None else self.gold.applies[own]
+        return Gold(item=self.gold.item[own] - np.int32(start), label=self.gold.label[own], applies=applies)
 
 
 def labelled_items(fitted: Fitted) -> Labelled:
@@ -49,58 +111,38 @@ def labelled_items(fitted: Fitted) -> Labelled:
     multilabel = dataset.scale == "multilabel"
     raw = fitted.item_probs
     code, agree = fitted.code.astype(np.int64), fitted.agreement_of_fits(raw)
-    by = ["classifier" if _classifier_decides(fitted, raw) else "annotations"] * len(raw)
-    answers = answers_per_item(dataset.annotations, multilabel=multilabel)
-    said = calibrations.answered.of(raw, answers[code], multilabel=multilabel)
+    by = np.full(len(raw), _BY.index("classifier" if _classifier_decides(fitted, raw) else "annotations"))
     rest = np.setdiff1d(np.arange(dataset.items.n_items), fitted.code)
-    if len(rest) and fitted.predictors:
-        each = fitted.predictions(dataset.items.take(rest))
-        more: ItemProbs = np.mean(each, axis=0)
-        raw = np.concatenate([raw, more])
-        said = np.concatenate([said, calibrations.unseen.of(more, np.ones(len(more)), multilabel=multilabel)])
-        agree, by = np.concatenate([agree, fitted.share_alike(each, more)]), by + ["classifier"] * len(rest)
-    elif len(rest):
-        rest = rest[_all_known(dataset, rest)]
-        nothing = np.full((len(rest), dataset.n_classes), np.nan)
-        raw, said = np.concatenate([raw, nothing]), np.concatenate([said, nothing])
-        agree, by = np.concatenate([agree, nothing[:, 0]]), by + ["gold"] * len(rest)
-    code = np.concatenate([code, rest])
-    if (np.diff(code) < 0).any():  # else tables, which are large, stay as they are
+    unseen = np.zeros(len(raw), dtype=bool)
+    if not fitted.predictors:
+        rest = rest[_all_known(dataset.gold.of_items(rest, dataset.items.n_items), len(rest), dataset.n_classes)]
+    if len(rest):
+        each = fitted.predictions(dataset.items.take(rest)) if fitted.predictors else []
+        more: ItemProbs = np.mean(each, axis=0) if each else np.full((len(rest), dataset.n_classes), np.nan)
+        agree_too = fitted.share_alike(each, more) if each else more[:, 0]
+        code, raw, agree = (np.concatenate(pair) for pair in ((code, rest), (raw, more), (agree, agree_too)))
+        by = np.append(by, np.full(len(rest), _BY.index("classifier")))
+        unseen = np.append(unseen, np.full(len(rest), bool(fitted.predictors)))
         order = np.argsort(code, kind="stable")
-        code, said, raw, agree = code[order], said[order], raw[order], agree[order]
-        by = [by[i] for i in order.tolist()]
+        code, raw, agree, by, unseen = (column[order] for column in (code, raw, agree, by, unseen))
     gold = dataset.gold.of_items(code, dataset.items.n_items)
-    known = gold.known_classes(len(code), dataset.n_classes)
-    probs = np.where(known, 0.0, said) if len(gold) else said
-    if len(gold):
-        probs[gold.positive().item, gold.positive().label] = 1.0
-    everything = cast("np.ndarray", known.all(axis=1))
+    by[_all_known(gold, len(code), dataset.n_classes)] = _BY.index("gold")
     return Labelled(
         code=code,
-        probs=probs,
-        model=said,
         raw=raw,
-        by=["gold" if gold_alone else own for gold_alone, own in zip(everything.tolist(), by, strict=True)],
+        n_answers=answers_per_item(dataset.annotations, multilabel=multilabel)[code],
+        unseen=unseen,
+        by=Names.of(_BY).take(by),
         fits_agree=agree,
-        known=known,
+        gold=gold,
         calibrations=calibrations,
+        multilabel=multilabel,
     )
 
 
-def gold_note(labelled: Labelled, *, multilabel: bool) -> str:
-    """Returns in words how often the model contradicts gold, where both say something; empty where it never does."""
-    both = labelled.known.all(axis=1) & ~np.isnan(labelled.model).any(axis=1)
-    model, gold = labelled.model[both], labelled.probs[both]
-    alike = ((model > 0.5) == (gold > 0.5)).all(axis=1) if multilabel else model.argmax(axis=1) == gold.argmax(axis=1)
-    if alike.all():
-        return ""
-    return f"the model alone says otherwise of {(~alike).sum():,} of {both.sum():,} items with gold, which wins"
-
-
-def _all_known(dataset: CrowdDataset, items: np.ndarray) -> Bool[np.ndarray, " items"]:
-    gold = dataset.gold.of_items(items, dataset.items.n_items)
-    known = gold.known_classes(len(items), dataset.n_classes)
-    return cast("np.ndarray", known.all(axis=1))
+def _all_known(gold: Gold, n_items: int, n_classes: int) -> Bool[np.ndarray, " items"]:
+    """Tells of which items gold knows every class."""
+    return np.bincount(gold.item, minlength=n_items) >= (1 if gold.applies is None else n_classes)
 
 
 def _classifier_decides(fitted: Fitted, probs: ItemProbs) -> bool:

@@ -6,7 +6,6 @@ and of what is believed of an item the likeliest classes are written. What the o
 their answers to the item that are the same.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,6 @@ NOTE = (
     f"of more than {MANY_CLASSES:,} classes annotators are known by one accuracy each, without confusion matrices, and "
     f"probabilities are written of each item's {LIKELIEST} likeliest classes; join rare classes where you want more"
 )
-_ENTRIES = 1 << 22
 
 Column = Float64[np.ndarray, " annotators"]
 
@@ -80,33 +78,17 @@ def gains_of_one_coin(posterior: ItemProbs, accuracy: float) -> Float64[np.ndarr
     """Returns what one label by an annotator of this accuracy is expected to tell of each item, in bits, at least 0."""
     wrong = (1.0 - accuracy) / max(posterior.shape[1] - 1, 1)
     own = -(accuracy * np.log2(max(accuracy, LOG_FLOOR)) + (1.0 - accuracy) * np.log2(max(wrong, LOG_FLOOR)))
-    found = np.empty(len(posterior))
-    for part in pieces(posterior):
-        said = posterior[part] * (accuracy - wrong) + wrong
-        found[part] = -(said * np.log2(np.maximum(said, LOG_FLOOR))).sum(axis=1) - own
-    return np.maximum(found, 0.0)
+    said = posterior * (accuracy - wrong) + wrong
+    return np.maximum(-(said * np.log2(np.maximum(said, LOG_FLOOR))).sum(axis=1) - own, 0.0)
 
 
 def likeliest(probs: ItemProbs) -> tuple[Int64[np.ndarray, " cells"], Int32[np.ndarray, " cells"]]:
     """Returns row and class of what is written of each row: its likeliest classes, these first; none of a NaN."""
-    rows: list[np.ndarray] = []
-    classes: list[np.ndarray] = []
     most = min(LIKELIEST, probs.shape[1])
-    for part in pieces(probs):
-        own = probs[part]
-        first = np.sort(np.argpartition(-own, most - 1, axis=1)[:, :most], axis=1)
-        values = np.take_along_axis(own, first, axis=1)
-        order = np.argsort(-values, axis=1, kind="stable")
-        values, first = np.take_along_axis(values, order, axis=1), np.take_along_axis(first, order, axis=1)
-        there = values >= LEAST
-        there[:, 0] |= ~np.isnan(values[:, 0])
-        rows.append(part.start + np.nonzero(there)[0])
-        classes.append(first[there].astype(np.int32))
-    return np.concatenate([np.empty(0, np.int64), *rows]), np.concatenate([np.empty(0, np.int32), *classes])
-
-
-def pieces(table: np.ndarray) -> Iterator[slice]:
-    """Yields slices of a table's rows, of a few million numbers each."""
-    step = max(_ENTRIES // max(table.shape[1], 1), 1)
-    for start in range(0, len(table), step):
-        yield slice(start, min(start + step, len(table)))
+    first = np.sort(np.argpartition(-probs, most - 1, axis=1)[:, :most], axis=1)
+    values = np.take_along_axis(probs, first, axis=1)
+    order = np.argsort(-values, axis=1, kind="stable")
+    values, first = np.take_along_axis(values, order, axis=1), np.take_along_axis(first, order, axis=1)
+    there = values >= LEAST
+    there[:, 0] |= ~np.isnan(values[:, 0])
+    return np.nonzero(there)[0], first[there].astype(np.int32)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int, Int64
 from scipy import sparse as sp
 from scipy import special
 
@@ -23,7 +23,7 @@ from crowdsweep.arrays import ClassConfusions, Confusions, normalised_rows
 from crowdsweep.labelling.questions import Questions
 from crowdsweep.labelling.temperature import said_by
 
-CHUNK_ENTRIES = 4_000_000
+CHUNK_ENTRIES = 1 << 18  # numbers at a time, which a core's cache holds
 _LEAST_SAID = 1e-12
 
 Codes = Int64[np.ndarray, " annotators"]
@@ -46,14 +46,19 @@ class Answers:
 
     code: Codes
     place: Int64[np.ndarray, " rows"]
-    answer: Int64[np.ndarray, " rows"]
+    answer: Int[np.ndarray, " rows"]
     certainty: Float64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
     others: Float64[np.ndarray, "rows answers"]
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Returns the sum over each annotator's rows, of numbers or of rows of numbers."""
-        return np.add.reduceat(values, np.flatnonzero(np.diff(self.place, prepend=-1)), axis=0)
+        return np.add.reduceat(values, self._first, axis=0)
+
+    @cached_property
+    def _first(self) -> Int64[np.ndarray, " annotators"]:
+        """The first row of each annotator."""
+        return np.flatnonzero(np.diff(self.place, prepend=-1))
 
     @property
     def right(self) -> Float64[np.ndarray, " rows"]:
@@ -66,13 +71,20 @@ class Answers:
         given = np.eye(self.others.shape[1])[self.answer]
         return said_by(self.certainty[:, None], given, self.others.shape[1])
 
+    def of_cells(self, matrices: Confusions) -> Float64[np.ndarray, "rows answers"]:
+        """Returns of its annotator's matrix the column of each answer."""
+        return _by_answer(matrices).take(self._cell, axis=0)
+
+    @cached_property
+    def _cell(self) -> Int64[np.ndarray, " rows"]:
+        """The number of annotator and answer of each row."""
+        return self.place * self.others.shape[1] + self.answer
+
     @cached_property
     def _cells(self) -> sp.csr_array:
-        """Which rows are answers of one annotator and one kind: sparse [annotators * answers, rows] of ones."""
+        """Weights of the rows that are answers of one annotator and one kind: sparse [annotators * answers, rows]."""
         size, n_rows = self.others.shape[1], len(self.answer)
-        cell = self.place * size + self.answer
-        ones = (np.ones(n_rows), (cell, np.arange(n_rows)))
-        return sp.csr_array(ones, shape=(len(self.code) * size, n_rows))
+        return sp.csr_array((self.weight, (self._cell, np.arange(n_rows))), shape=(len(self.code) * size, n_rows))
 
     def counts(self, believed: Float64[np.ndarray, "rows answers"] | None = None) -> Confusions:
         """Returns expected numbers of answers, by true class and answer given.
@@ -80,14 +92,13 @@ class Answers:
         Args:
             believed: of each answer's question; what the others make of it where it is None.
         """
-        first = np.flatnonzero(np.diff(self.place, prepend=-1))
-        weighted = self.weight[:, None] * (self.others if believed is None else believed)
+        believed = self.others if believed is None else believed
         if (self.certainty == 1.0).all():
-            size = weighted.shape[1]
-            by_answer = (self._cells @ weighted).reshape(len(first), size, size)
+            size = believed.shape[1]
+            by_answer = (self._cells @ believed).reshape(len(self.code), size, size)
             return np.ascontiguousarray(by_answer.transpose(0, 2, 1))
-        given = [np.add.reduceat(weighted * share[:, None], first, axis=0) for share in self.shares.T]
-        return np.stack(given, axis=2)
+        weighted = self.weight[:, None] * believed
+        return np.stack([self.sums(weighted * share[:, None]) for share in self.shares.T], axis=2)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,20 +139,18 @@ def answers_and_others(questions: Questions, matrices: Matrices | None) -> Calla
 
 def total_and_said(
     questions: Questions, matrices: Matrices, code: Codes, own: Sequence[Int64[np.ndarray, " _"]]
-) -> tuple[Float64[np.ndarray, "questions answers"], Float64[np.ndarray, "all answers"]]:
-    """Returns what all answers say together of each question, and what each of these says (logarithms).
+) -> tuple[Float64[np.ndarray, "questions answers"], list[Float64[np.ndarray, "_ answers"]]]:
+    """Returns what all answers say together of each question, and what each of these says, by annotator (logarithms).
 
     Args:
         questions: with their answers.
         matrices: of annotators.
         code: some annotators.
-        own: rows of each of these; what other rows say is left at zero.
+        own: rows of each of these.
     """
-    place = np.repeat(np.arange(len(code)), [len(rows) for rows in own])
-    rows = _Rows(code=code, place=place, own=np.concatenate(own))
-    said = np.zeros((len(questions.question), questions.n_answers))
-    said[rows.own] = _said(questions, rows, matrices)
-    return _total(questions, matrices), said
+    sizes = [len(rows) for rows in own]
+    rows = _Rows(code=code, place=np.repeat(np.arange(len(code)), sizes), own=np.concatenate(own))
+    return _total(questions, matrices), np.split(_said(questions, rows, matrices), np.cumsum(sizes)[:-1])
 
 
 def answers_alone(questions: Questions, matrices: Matrices) -> Float64[np.ndarray, "questions answers"]:
@@ -154,6 +163,10 @@ def _total(questions: Questions, matrices: Matrices | None) -> Float64[np.ndarra
     total = np.zeros(questions.posterior.shape)
     if matrices is not None:
         total += np.tile(np.log(np.maximum(questions.shares, _LEAST_SAID)), (len(total) // questions.kinds, 1))
+    code, size = questions.by_annotator[1], questions.n_answers
+    few = questions.plain and questions.kinds == 1 and len(code) * size**2 <= len(questions.answer)
+    if few and matrices is not None:  # that together they take no more than the answers: the same sums, at once
+        return total + questions.answered @ _by_answer(np.log(np.maximum(matrices(code), _LEAST_SAID)))
     summed = np.zeros(total.shape[::-1])
     for rows in _chunks(questions):
         question, said = questions.question[rows.own], _said(questions, rows, matrices)
@@ -180,23 +193,31 @@ def _chunks(questions: Questions) -> Iterator[_Rows]:
 def _said(questions: Questions, rows: _Rows, matrices: Matrices | None) -> Float64[np.ndarray, "rows answers"]:
     """Returns what each answer says for each class: the log of its probability there, or a vote for one."""
     answer, size = questions.answer[rows.own], questions.n_answers
-    weight, certainty = questions.weight[rows.own, None], questions.certainty[rows.own, None]
+    weight = certainty = np.ones((1, 1))
+    if not questions.plain:
+        weight, certainty = questions.weight[rows.own, None], questions.certainty[rows.own, None]
     if matrices is None:
         return said_by(certainty, np.eye(size)[answer], size) * weight
     confusions = matrices(rows.code).reshape(len(rows.code), questions.kinds, size, -1)
     kind = questions.question[rows.own] % questions.kinds
     logs = np.log(np.maximum(confusions, _LEAST_SAID))
-    said = logs[rows.place, kind, :, answer]
+    said = _by_answer(logs).take((rows.place * questions.kinds + kind) * size + answer, axis=0)
     if (certainty < 1).any():  # fractions of an answer to each, as models take it
         said = certainty * said + (1.0 - certainty) / max(size - 1, 1) * (logs.sum(axis=3)[rows.place, kind] - said)
     return said * weight
 
 
+def _by_answer(matrices: Float64[np.ndarray, "... true observed"]) -> Float64[np.ndarray, "rows true"]:
+    """Returns the columns of all matrices as rows, of which an answer takes a whole one."""
+    return np.ascontiguousarray(matrices.swapaxes(-1, -2)).reshape(-1, matrices.shape[-1])
+
+
 def _of_the_same(
-    place: Int64[np.ndarray, " rows"], question: Int64[np.ndarray, " rows"], said: Float64[np.ndarray, "rows answers"]
+    place: Int64[np.ndarray, " rows"], question: Int[np.ndarray, " rows"], said: Float64[np.ndarray, "rows answers"]
 ) -> Float64[np.ndarray, "rows answers"]:
     """Returns for each answer the sum over its annotator's answers to its question: who answers twice is one person."""
-    pairs, pair = np.unique(place * (question.max() + 1) + question, return_inverse=True)
-    if len(pairs) == len(said):
+    key = place * (int(question.max()) + 1) + question
+    if (key[1:] > key[:-1]).all():  # as rows of an annotator ascend by question, nobody answers twice
         return said
+    _, pair = np.unique(key, return_inverse=True)
     return np.stack([np.bincount(pair, column) for column in said.T], axis=1)[pair]

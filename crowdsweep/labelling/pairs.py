@@ -83,7 +83,7 @@ def alike_beyond(questions: Questions, matrices: Matrices, names: Sequence[str])
             continue
         compared += 1
         rows, others = alone[one][here], alone[other][there]
-        evidence = special.softmax(total[shared] - said[rows] - said[others], axis=1)
+        evidence = special.softmax(total[shared] - said[one][here] - said[other][there], axis=1)
         expected = evidence @ (confusion[one] * confusion[other]).sum(axis=1)
         agree = questions.answer[rows] == questions.answer[others]
         away = (agree.sum() - expected.sum()) / np.sqrt(max((expected * (1.0 - expected)).sum(), 1e-9))
@@ -113,7 +113,9 @@ def _with_most(
     active, answers = np.unique(questions.annotator[asked], return_counts=True)
     most = np.sort(active[np.argsort(-answers, kind="stable")[:_MOST]])
     own: list[Int64[np.ndarray, " _"]] = []
-    for one in most:
-        rows = np.flatnonzero((questions.annotator == one) & asked)
+    order, code, ends = questions.by_annotator
+    for place in np.searchsorted(code, most):
+        rows = order[ends[place - 1] if place else 0 : ends[place]]
+        rows = rows[asked[rows]]
         own.append(rows[np.unique(questions.question[rows], return_index=True)[1]])
     return most, own

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int, Int64
+from scipy import sparse as sp
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
@@ -23,18 +24,16 @@ class Questions:
     """Rows (question, annotator, answer), with what is believed of each question.
 
     Attributes:
-        question: int64 [rows].
-        annotator: int64 [rows].
-        answer: int64 [rows].
+        question, annotator, answer: integers [rows]; of single-label data the annotations' own arrays.
         weight: float64 [rows].
         certainty: float64 [rows], what the annotator gives to the answer; the rest goes evenly to the others.
         posterior: float64 [questions, answers], rows sum to one.
         kinds: of questions, which follow each other in turn: the classes of multi-label data, else one.
     """
 
-    question: Int64[np.ndarray, " rows"]
-    annotator: Int64[np.ndarray, " rows"]
-    answer: Int64[np.ndarray, " rows"]
+    question: Int[np.ndarray, " rows"]
+    annotator: Int[np.ndarray, " rows"]
+    answer: Int[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
     certainty: Float64[np.ndarray, " rows"]
     posterior: ItemProbs
@@ -47,6 +46,22 @@ class Questions:
         sorted_codes = self.annotator[order]
         first = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
         return order, sorted_codes[first], np.append(first[1:], len(order))
+
+    @cached_property
+    def answered(self) -> sp.csr_array:
+        """Ones [questions, annotators * answers] for the rows of single-label data, by question. Annotators
+        are those of `by_annotator`."""
+        code = self.by_annotator[1]
+        place = np.zeros(int(code[-1]) + 1, dtype=np.int32)
+        place[code] = np.arange(len(code)) * self.n_answers
+        ends = np.append(0, np.cumsum(np.bincount(self.question, minlength=len(self.posterior))))
+        cells = (np.ones(len(self.answer)), place[self.annotator] + self.answer, ends.astype(np.int32))
+        return sp.csr_array(cells, shape=(len(self.posterior), len(code) * self.n_answers))
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing says how much rows count, or how certain they are."""
+        return self.weight.strides == self.certainty.strides == (0,)
 
     @property
     def n_answers(self) -> int:
@@ -71,9 +86,9 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
         ones = np.broadcast_to(1.0, len(annotations))  # which take no memory
         weight, certainty = (ones if one is None else one.astype(np.float64) for one in carried)
         return Questions(
-            question=annotations.item.astype(np.int64),
-            annotator=annotations.annotator.astype(np.int64),
-            answer=annotations.label.astype(np.int64),
+            question=annotations.item,
+            annotator=annotations.annotator,
+            answer=annotations.label,
             weight=weight,
             certainty=certainty,
             posterior=item_probs,

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64, Int32, Int64
 
-from crowdsweep.arrays import LOG_FLOOR, ItemProbs
+from crowdsweep.arrays import LOG_FLOOR, ItemProbs, ratio
+from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import SPLITS, CrowdDataset
+from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_of_annotators, gold_of_questions
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
 from crowdsweep.labelling.coins import ends_by_accuracy
@@ -17,12 +20,13 @@ from crowdsweep.labelling.columns import class_columns, texts_at
 from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled
-from crowdsweep.labelling.many_classes import MANY_CLASSES, NOTE, gains_of_one_coin, likeliest, one_coins, pieces
+from crowdsweep.labelling.many_classes import MANY_CLASSES, NOTE, gains_of_one_coin, likeliest, one_coins
 from crowdsweep.labelling.next_items import gains, whom_to_ask
-from crowdsweep.labelling.others import Matrices, answers_alone, answers_and_others
+from crowdsweep.labelling.others import CHUNK_ENTRIES, Matrices, answers_alone, answers_and_others
 from crowdsweep.labelling.pairs import alike_beyond, errors_together
 from crowdsweep.labelling.questions import Questions, questions_of
 from crowdsweep.models import registered
+from crowdsweep.models._em import chunks
 from crowdsweep.models.default_model import default_model
 from crowdsweep.record.flags import flag_words
 from crowdsweep.trial.flags import flags_of
@@ -31,6 +35,9 @@ JOIN = "|"  # between the classes of one multi-label label
 _ACCURACY = 0.75  # of whom nothing is known
 _ALIKE = 0.05  # mean total variation between labels and what matrices make of the answers
 _MOST_ASKED = 100_000  # items that are given annotators to ask: the others gain less anyway
+
+Chosen = Int32[np.ndarray, " items"] | Bool[np.ndarray, "items classes"]
+"""The class of each item; multi-label: the classes."""
 
 
 def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
@@ -41,26 +48,25 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     Of multi-label items the label joins all classes that are more probable than not, its probability is that of exactly
     these, classes being independent, and the answers that agree are those of single classes.
     """
-    multilabel, probs = dataset.scale == "multilabel", labelled.probs
-    answers = questions_of(dataset.annotations.of_items(labelled.code), probs, multilabel=multilabel)
-    says = answers.posterior.argmax(axis=1)[answers.question] == answers.answer
-    item = answers.question // dataset.n_classes if multilabel else answers.question
-    given = np.bincount(item, minlength=len(probs))
-    agreeing = np.bincount(item, weights=says.astype(np.float64), minlength=len(probs))
-    with np.errstate(invalid="ignore"):
-        agreement = pa.array(agreeing / given, mask=given == 0)
+    multilabel, parts = labelled.multilabel, list[tuple[np.ndarray, ...]]()
+    for part in labelled.pieces():
+        probs = labelled.at(part)
+        parts.append((*chosen_of(probs, multilabel=multilabel), _entropy(probs, multilabel=multilabel)))
+    chosen, probability, entropy = (np.concatenate(column) for column in zip(*parts, strict=True))
+    given, agreement = _agreement(dataset.annotations.of_items(labelled.code), chosen, multilabel=multilabel)
     columns: dict[str, Any] = {
         "item": texts_at(dataset.item_names, labelled.code),
-        **decided(probs, dataset.class_labels, multilabel=multilabel),
-        "entropy": _entropy(probs, multilabel=multilabel),
-        "answers": given // (dataset.n_classes if multilabel else 1),
-        "agreement": agreement,
+        "label": named(chosen, dataset.class_labels),
+        "probability": probability,
+        "entropy": entropy,
+        "answers": given,
+        "agreement": pa.array(agreement, mask=given == 0),
         "split": texts_at(["", *SPLITS[1:]], dataset.split[labelled.code]),
-        "labelled_by": list(labelled.by),
+        "labelled_by": Names.of(labelled.by).array,
         "fits_agree": pa.array(labelled.fits_agree, mask=np.isnan(labelled.fits_agree)),
     }
     if dataset.class_names != dataset.class_labels:
-        columns["name"] = decided(probs, dataset.class_names, multilabel=multilabel)["label"]
+        columns["name"] = named(chosen, dataset.class_names)
     if len(dataset.gold):
         columns["gold"] = _gold_labels(labelled, dataset)
     return pa.Table.from_pydict(columns)
@@ -75,16 +81,43 @@ def _gold_labels(labelled: Labelled, dataset: CrowdDataset) -> list[str]:
     return [JOIN.join(map(escaped, labels) if dataset.scale == "multilabel" else labels) for labels in found]
 
 
-def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
-    """Returns the columns `label` and `probability`, as `labels_table` has them; several classes are joined by `|`,
-    and one that stands in a label, or a backslash, has a backslash before it."""
+def _agreement(
+    rows: Annotations, chosen: Chosen, *, multilabel: bool
+) -> tuple[Int64[np.ndarray, " items"], Float64[np.ndarray, " items"]]:
+    """Returns how many answers each item has, and the share of them (multi-label: of single classes) that agree."""
     if multilabel:
-        apart = np.array([escaped(label) for label in labels], dtype=object)
+        choices = choices_of(rows)
+        item, says = choices.item, ((choices.chosen.toarray() > 0.5) == chosen[choices.item]).sum(axis=1)
+    else:
+        item, says = rows.item, chosen[rows.item] == rows.label
+    given = np.bincount(item, minlength=len(chosen))
+    possible = given * rows.n_classes if multilabel else given
+    return given, ratio(np.bincount(item, weights=says, minlength=len(chosen)), possible, at_zero=0.0)
+
+
+def chosen_of(probs: ItemProbs, *, multilabel: bool) -> tuple[Chosen, Float64[np.ndarray, " items"]]:
+    """Returns the class of each item, of multi-label items all that are more probable than not; and how probable it is
+    that it is this one, or exactly these."""
+    if multilabel:
         chosen = probs > 0.5
-        probability = np.where(chosen, probs, 1.0 - probs).prod(axis=1)
-        return {"label": [JOIN.join(apart[row]) for row in chosen], "probability": probability}
+        return chosen, np.where(chosen, probs, 1.0 - probs).prod(axis=1)
     best = probs.argmax(axis=1)
-    return {"label": texts_at(labels, best), "probability": probs[np.arange(len(probs)), best]}
+    return best.astype(np.int32), probs[np.arange(len(probs)), best]
+
+
+def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
+    """Returns the columns `label` and `probability`, as `labels_table` has them."""
+    chosen, probability = chosen_of(probs, multilabel=multilabel)
+    return {"label": named(chosen, labels), "probability": probability}
+
+
+def named(chosen: Chosen, labels: Sequence[str]) -> Any:
+    """Returns the labels of what was chosen as a column; several are joined by `|`, and one that stands in a label,
+    or a backslash, has a backslash before it."""
+    if chosen.ndim == 1:
+        return texts_at(labels, chosen)
+    apart = np.array([escaped(label) for label in labels], dtype=object)
+    return Names.of([JOIN.join(apart[row]) for row in chosen]).array
 
 
 def escaped(label: str) -> str:
@@ -102,11 +135,16 @@ def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool 
         raw: what the model says, before it is calibrated and gold is heard; empty where it says nothing.
     """
     labels = dataset.class_labels
-    values = labelled.raw if raw else labelled.probs
     if len(labels) > MANY_CLASSES:
-        row, label = likeliest(values)
-        names = {"item": texts_at(dataset.item_names, labelled.code[row]), "label": texts_at(labels, label)}
-        return pa.Table.from_pydict({**names, "probability": values[row, label]})
+        parts: list[tuple[np.ndarray, ...]] = []
+        for part in labelled.pieces():
+            values = labelled.raw[part] if raw else labelled.at(part)
+            row, label = likeliest(values)
+            parts.append((labelled.code[part][row], label, values[row, label]))
+        item, label, probability = (np.concatenate(column) for column in zip(*parts, strict=True))
+        names = {"item": texts_at(dataset.item_names, item), "label": texts_at(labels, label)}
+        return pa.Table.from_pydict({**names, "probability": probability})
+    values = labelled.raw if raw else labelled.probs
     columns: dict[str, Any] = {"item": texts_at(dataset.item_names, labelled.code)}
     for place, name in enumerate(class_columns(labels, ["item"])):
         columns[name] = pa.array(values[:, place], mask=np.isnan(values[:, place]))
@@ -189,14 +227,17 @@ def _flagged(fitted: Fitted) -> str:
 def _of_many_classes(fitted: Fitted, labelled: Labelled | None) -> CrowdTables:
     """Returns what can be said without matrices of classes × classes: `labelling.many_classes`."""
     annotations, dataset = fitted.training.annotations, fitted.dataset
-    probs = fitted.item_probs if labelled is None else labelled.of_items(fitted.code)
+
+    def gain(accuracy: float) -> Float64[np.ndarray, " items"]:
+        parts = chunks(len(fitted.code), dataset.n_classes, CHUNK_ENTRIES)
+        said = (fitted.item_probs[part] if labelled is None else labelled.of_items(fitted.code[part]) for part in parts)
+        return np.concatenate([gains_of_one_coin(probs, accuracy) for probs in said])
+
     if annotations.anonymous:  # an annotator of whom nothing is known
-        told = gains_of_one_coin(probs, _ACCURACY)
-        return CrowdTables(
-            annotators=None, confusion=None, next_items=_next_table(fitted, told, None, ()), notes=[NOTE]
-        )
+        next_items = _next_table(fitted, gain(_ACCURACY), None, ())
+        return CrowdTables(annotators=None, confusion=None, next_items=next_items, notes=[NOTE])
     found = one_coins(annotations)
-    told = gains_of_one_coin(probs, float(np.average(found.accuracy, weights=found.answers)))
+    told = gain(float(np.average(found.accuracy, weights=found.answers)))
     against = gold_of_annotators(fitted, questions_of(annotations, fitted.item_probs, multilabel=False), found.code)
     annotators = {
         "annotator": texts_at(dataset.annotator_names, found.code),
@@ -290,17 +331,14 @@ def _next_table(
     }
     if questions is not None and matrices is not None and len(code):
         asked = whom_to_ask(questions, order[:_MOST_ASKED], matrices, np.asarray(code))
-        names = [JOIN.join(escaped(dataset.annotator_names[one]) for one in ones) for ones in asked]
+        called = {one: escaped(dataset.annotator_names[one]) for one in {one for ones in asked for one in ones}}
+        names = [JOIN.join(called[one] for one in ones) for ones in asked]
         columns["ask"] = names + [""] * (n_items - len(names))
     return pa.Table.from_pydict(columns)
 
 
 def _entropy(probs: ItemProbs, *, multilabel: bool) -> Float64[np.ndarray, " items"]:
-    found = np.empty(len(probs))
-    for part in pieces(probs):
-        own = probs[part]
-        found[part] = (_plogp(own) + _plogp(1.0 - own) if multilabel else _plogp(own)).sum(axis=1)
-    return found
+    return (_plogp(probs) + _plogp(1.0 - probs) if multilabel else _plogp(probs)).sum(axis=1)
 
 
 def _plogp(probs: ItemProbs) -> ItemProbs:

@@ -14,13 +14,15 @@ temperature, so that none of this needs gold (temperature: Guo et al., ICML 2017
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int
 from scipy import special
 
 from crowdsweep.arrays import ItemProbs, floored_log
+from crowdsweep.models._em import chunks
 
 TEMPERATURES: Float64[np.ndarray, " temperatures"] = np.exp(np.linspace(np.log(0.15), np.log(30.0), 45))
 _ACCURACIES = np.linspace(0.02, 0.995, 80)
+_PIECE = 1 << 18  # numbers at a time, which a core's cache holds
 _BINS = 400  # of probabilities: what falls into one is counted as its mean
 
 Curve = Float64[np.ndarray, " temperatures"]
@@ -33,7 +35,7 @@ class Unseen:
     Attributes:
         probs: float64 [rows, answers], of each answer's question.
         n_answers: float64 [rows], how many answers these rest on.
-        answer: int64 [rows].
+        answer: integers [rows].
         certainty: float64 [rows], what the annotator gives to the answer, the rest going to the others.
         weight: float64 [rows].
         total: how many answers these were taken of, where they are not all.
@@ -41,7 +43,7 @@ class Unseen:
 
     probs: ItemProbs
     n_answers: Float64[np.ndarray, " rows"]
-    answer: Int64[np.ndarray, " rows"]
+    answer: Int[np.ndarray, " rows"]
     certainty: Float64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
     total: int | None = None
@@ -76,15 +78,24 @@ def tempered(
         temperature: above 0; 1 changes nothing.
         smoothing: at least 0.
     """
+    return special.softmax(_smoothed_logs(probs, n_answers, smoothing) / temperature, axis=1)
+
+
+def _smoothed_logs(probs: ItemProbs, n_answers: Float64[np.ndarray, " rows"], smoothing: float) -> ItemProbs:
     if smoothing:
         counts = n_answers[:, None] * probs + smoothing
         probs = counts / counts.sum(axis=1, keepdims=True)
-    return special.softmax(floored_log(probs) / temperature, axis=1)
+    return floored_log(probs)
 
 
 def curve(unseen: Unseen, smoothing: float) -> Curve:
     """Returns the log-likelihood of the answers at each of `TEMPERATURES`, at the accuracy that is best there."""
-    return np.array([_likelihood(unseen, float(one), smoothing) for one in TEMPERATURES])
+    right = np.empty((len(TEMPERATURES), len(unseen.answer)))
+    for part in chunks(len(unseen.answer), unseen.probs.shape[1], _PIECE):
+        logs, answer = _smoothed_logs(unseen.probs[part], unseen.n_answers[part], smoothing), unseen.answer[part]
+        for place, temperature in enumerate(TEMPERATURES):
+            right[place, part] = special.softmax(logs / temperature, axis=1)[np.arange(len(answer)), answer]
+    return np.array([_likelihood(unseen, one) for one in right])
 
 
 def mean_temperature(likelihood: Curve, about: float = 1.0, width: float = 1.0) -> float:
@@ -110,10 +121,10 @@ def said_by(certainty: np.ndarray, one: np.ndarray, n_answers: int) -> np.ndarra
     return certainty * one + (1.0 - certainty) * (1.0 - one) / max(n_answers - 1, 1)
 
 
-def _likelihood(unseen: Unseen, temperature: float, smoothing: float) -> float:
+def _likelihood(unseen: Unseen, believed: Float64[np.ndarray, " rows"]) -> float:
+    """Returns the largest log-likelihood of the answers, each being right with a probability."""
     size = unseen.probs.shape[1]
-    probs = tempered(unseen.probs, unseen.n_answers, temperature, smoothing)
-    right = said_by(unseen.certainty, probs[np.arange(len(probs)), unseen.answer], size)
+    right = said_by(unseen.certainty, believed, size)
     place = np.minimum((right * _BINS).astype(np.int64), _BINS - 1)
     weight = np.bincount(place, unseen.weight, minlength=_BINS)
     there = weight > 0

@@ -12,7 +12,9 @@ from scipy import sparse as sp
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.models._em import winners
+from crowdsweep.models._em import chunks, winners
+
+_PIECE = 1 << 18  # numbers at a time
 
 Agreement = Float64[np.ndarray, "classes classes"]
 
@@ -51,8 +53,10 @@ def surely_in_order(annotations: Annotations, item_probs: ItemProbs) -> bool:
     """Whether `exchanged_classes` certainly finds no other order, without a table of classes × classes: even with the
     best class for each voted class, repeats allowed, the agreement is hardly better. O(items × classes).
     """
-    answered = annotations.labels_per_item > 0
-    votes, said = annotations.counts[answered], sp.csr_array(winners(item_probs[answered]))
+    answered = np.flatnonzero(annotations.labels_per_item)
+    pieces = chunks(len(answered), item_probs.shape[1], _PIECE)
+    said = sp.vstack([sp.csr_array(winners(item_probs[answered[part]])) for part in pieces], format="csr")
+    votes = annotations.counts[answered]
     weight = 1.0 / np.asarray(votes.sum(axis=1)).ravel()
     values = votes.data * np.repeat(weight, np.diff(votes.indptr))
     shares = sp.csr_array((values, votes.indices, votes.indptr), shape=votes.shape)

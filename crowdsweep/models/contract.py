@@ -45,7 +45,7 @@ from crowdsweep.models.scaling import Scale, standardises
 from crowdsweep.seeds import SeedStream
 
 Need = Literal["features", "annotators", "text", "gold", "order"]
-Support = Literal["votes", "multilabel", "soft_answers"]
+Support = Literal["votes", "multilabel", "soft_answers", "many_classes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,8 @@ class ModelInfo:
             `gold` (handed over by name in the context, and marked in every report), `order` (of the classes: an
             ordinal scale); at default hyper-parameters: see `needs_of`.
         supports: what else it can take: anonymous `votes`, `multilabel` data, `soft_answers` (rows with a
-            probability, used as such and not as their label alone).
+            probability, used as such and not as their label alone), `many_classes` (its fits hold no table of classes ×
+            classes, and hardly more than one of items × classes: `bounds.check_fit`).
         space: the default search space, in the sweep file's form; empty where there is nothing to search.
         cost: estimate of one fit, from the sizes and full parameters, in multiply-adds on gathered or counted rows
             (`models._cost` converts other operations); `plan` shows it in seconds. None: `plan` measures a short fit.
@@ -426,5 +427,5 @@ def check_item_probs(item_probs: np.ndarray, data: TrainingData) -> None:
     expected = (data.n_items, data.n_classes)
     if item_probs.shape != expected:
         raise FitFailed(f"expected item probabilities of shape {expected}, got {item_probs.shape}")
-    if not np.isfinite(item_probs).all():
+    if item_probs.size and not np.isfinite([item_probs.min(), item_probs.max()]).all():  # a NaN is both
         raise FitFailed("item probabilities are not finite: the fit diverged; lower the learning rate, or smooth more")

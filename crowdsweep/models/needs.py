@@ -1,5 +1,6 @@
 """Whether data bring what a model needs."""
 
+from crowdsweep.data import bounds
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import DataError
 from crowdsweep.models.contract import ModelInfo, Need
@@ -15,7 +16,7 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
         dataset: what messages call them.
 
     Raises:
-        DataError: they do not.
+        DataError: the data do not.
     """
     training = trial.training
     lacks = {
@@ -44,3 +45,7 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
         raise DataError(f"model {info.name!r} cannot take anonymous votes, which are all that dataset {dataset!r} has")
     if training.scale == "multilabel" and "multilabel" not in info.supports:
         raise DataError(f"model {info.name!r} cannot take multi-label data, which dataset {dataset!r} has")
+    if "many_classes" not in info.supports:
+        n_labels = len(training.annotations) + (0 if trial.heldout is None else len(trial.heldout))
+        shape = (training.n_items, training.n_classes, n_labels)
+        bounds.check_fit(*shape, f"{dataset}, model {info.name}", multilabel=training.scale == "multilabel")

@@ -101,7 +101,7 @@ def pilot_data(trial: TrialData) -> TrialData:
     """Returns what of a dataset pilots are fitted to."""
     n_items = min(MOST_ITEMS, trial.training.n_items)
     training, gold = _first_items(trial, n_items)
-    return TrialData(training=training, code=trial.code[:n_items], gold=gold, evaluation={})
+    return TrialData(training=training, code=trial.code[:n_items], gold=gold, evaluate=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,7 @@
 """What is counted of answers, a chunk of annotators after another, is what loops over single answers count."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,19 @@ def test_what_others_say_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPat
         chunks = others.answers_and_others(questions, lambda code: matrix[code])()
         found.append(np.concatenate([part.others for part in chunks]))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-10)
+
+
+def test_few_annotators_with_many_answers_are_summed_at_once_to_the_same() -> None:
+    random = np.random.default_rng(0)
+    columns = {"item": N_ITEMS, "annotator": N_PEOPLE, "label": N_CLASSES}  # repeats of a pair among them
+    codes = {name: random.integers(size, size=500) for name, size in columns.items()}
+    rows = Annotations.of(**codes, n_items=N_ITEMS + 1, n_annotators=N_PEOPLE + 2, n_classes=N_CLASSES)
+    questions = questions_of(rows, normalised_rows(random.random((N_ITEMS + 1, N_CLASSES))), multilabel=False)
+    matrix = normalised_rows(random.random((N_PEOPLE + 2, N_CLASSES, N_CLASSES)))
+    assert questions.plain
+    one_by_one = replace(questions, weight=np.ones(500))
+    assert not one_by_one.plain
+    found = [others.answers_alone(one, lambda code: matrix[code]) for one in (questions, one_by_one)]
+    np.testing.assert_array_equal(*found)
+    assert "answered" in vars(questions)
+    assert "answered" not in vars(one_by_one)

@@ -354,13 +354,22 @@ def test_a_fit_says_what_its_tables_would_take_before_they_are_made(
     folder = many_classes(tmp_path / "d", 6000)
     assert run_command_line(["label", str(folder), "--model", "majority-vote", "--out", str(tmp_path / "out")]) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert "expected at most 40,000,000 numbers in the tables of a fit, got 72,000,000 of 6,000 items" in told
+    assert "expected at most 48,000,000 numbers in the tables of a fit, got 72,000,000 of 6,000 items" in told
     assert not (tmp_path / "out").exists()
-    with pytest.raises(DataError, match="which would take about 3 GB"):
+    with pytest.raises(DataError, match=r"12,000 labels \(0.6 GB each\); join rare classes"):
         cs.fit("majority-vote", str(folder))
     sweep = {"name": "a", "datasets": [str(folder)], "models": ["majority-vote"], "engine": "inline"}
     with pytest.raises(BadInput, match="numbers in the tables of a fit"):
         make_plan(parse_sweep(sweep))
+
+
+def test_votes_are_held_of_more_classes_than_matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "_FIT_NUMBERS", 100)
+    monkeypatch.setattr(bounds, "_NUMBERS_PER_LABEL", 20)
+    folder = str(many_classes(tmp_path / "d", 40))
+    with pytest.raises(DataError, match=r"d, model dawid-skene: expected at most 1,600 .* or take majority-vote"):
+        cs.fit("dawid-skene", folder)
+    assert cs.fit("majority-vote", folder).labels.num_rows == 40
 
 
 def test_what_real_data_need_is_let_pass() -> None:

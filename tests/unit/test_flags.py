@@ -93,7 +93,7 @@ def test_a_search_is_held_against_held_out_answers_and_reports_against_gold() ->
         training=training,
         code=every,
         gold=Gold(item=every, label=GOLD.astype(np.int32)),
-        evaluation={"train": part},
+        evaluate=lambda: {"train": part},
         heldout=heldout,
     )
     gold, answers = evidence_of(trial, gold=True), evidence_of(trial, gold=False)

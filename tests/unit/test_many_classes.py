@@ -70,9 +70,7 @@ def test_what_others_say_is_counted_as_loops_count(weighted: bool) -> None:
         assert found[row] == pytest.approx(same / whole if others else 1 / 3, abs=1e-9)
 
 
-@pytest.mark.parametrize("entries", [1, 1 << 22])
-def test_gain_of_one_coin_is_that_of_its_matrix(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
-    monkeypatch.setattr(many_classes, "_ENTRIES", entries)
+def test_gain_of_one_coin_is_that_of_its_matrix() -> None:
     posterior = normalised_rows(np.random.default_rng(0).random((9, 4)) ** 3)
     matrix = np.full((4, 4), 0.3 / 3) + np.eye(4) * (0.7 - 0.3 / 3)
     np.testing.assert_allclose(gains_of_one_coin(posterior, 0.7), gains(posterior, matrix), atol=1e-12)
@@ -116,8 +114,8 @@ def test_label_says_what_it_can_in_little_memory(tmp_path: Path, capsys: pytest.
         assert status == 0, done.stderr
         peaks.append(peak)
     table = 8 * N_ITEMS * N_CLASSES / 1024  # kB of one table of items × classes
-    assert peaks[0] < 350_000 + 2 * table
-    assert peaks[1] < 350_000 + 7 * table
+    assert peaks[0] < 350_000 + table
+    assert peaks[1] < 350_000 + 2 * table
     out = tmp_path / "out"
     labels = pa_csv.read_csv(out / "labels.csv")
     said = dict(zip(labels["item"].to_pylist(), labels["label"].to_pylist(), strict=True))

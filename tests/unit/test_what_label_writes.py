@@ -159,7 +159,7 @@ def test_without_gold_too_much_agreement_is_told(tmp_path):
 
 def test_a_bar_in_a_name_is_no_second_class():
     probs = np.array([[0.9, 0.8], [0.9, 0.1]])
-    assert decided(probs, ("a|b", "c"), multilabel=True)["label"] == ["a\\|b|c", "a\\|b"]
+    assert decided(probs, ("a|b", "c"), multilabel=True)["label"].to_pylist() == ["a\\|b|c", "a\\|b"]
     assert decided(np.array([[0.9, 0.1]]), ("a|b", "c"), multilabel=False)["label"].to_pylist() == ["a|b"]
 
 

@@ -90,12 +90,12 @@ def _columns(folder: Path, missing: Missing) -> Mapping[str, Column]:
     path = tables.find_table(folder, "annotators")
     if path is None or set(tables.column_names(path)) <= {_NAME}:
         return {}
-    parts: dict[str, list[Column]] = {}
+    parts: dict[str, tables.Stacking] = {}
     for first, batch in tables.batches(path, [_NAME, *tables.column_names(path)]):
         check_present(path, first, _NAME, batch[_NAME], missing)
         for name, column in batch.items():
-            parts.setdefault(name, []).append(column if name == _NAME else missing.emptied(column))
-    columns = {name: tables.joined(found) for name, found in parts.items()}
+            parts.setdefault(name, tables.Stacking()).add(column if name == _NAME else missing.emptied(column))
+    columns = {name: found.joined() for name, found in parts.items()}
     return columns if any(name != _NAME and not _is_left(column) for name, column in columns.items()) else {}
 
 

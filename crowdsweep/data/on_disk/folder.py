@@ -24,11 +24,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import yaml
-from jaxtyping import Bool, Int8, Int32
+from jaxtyping import Bool, Int8, Int32, Int64
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.annotations import Annotations
@@ -164,7 +165,7 @@ def _spelled(classes: Classes, *columns: Iterable[str]) -> list[list[str]]:
 
 
 def _order_items(
-    folder: Path, answers: Answers, table: Mapping[str, list[str]]
+    folder: Path, answers: Answers, table: Mapping[str, Sequence[str]]
 ) -> tuple[Names, Int32[np.ndarray, " items"] | None]:
     """Returns the ids of all items in the order of their codes, and, for tokens, each one's unit: its sentence."""
     listed = Names.of(table["item"])
@@ -199,9 +200,12 @@ def _annotations(
     probability = None if answers.probability is None else answers.probability[rows]
     empty = np.flatnonzero(answers.label.codes == answers.label.texts.find(""))
     if len(empty):  # of multi-label answers alone: one row that chooses nothing
-        sure = np.ones(len(rows)) if probability is None else probability
+        sure = np.ones(len(label)) if probability is None else probability
         probability = np.append(sure, np.zeros(len(empty)))
-        rows, label = np.append(rows, empty), np.append(label, np.zeros_like(label, shape=len(empty)))
+        rows, label = (
+            np.append(cast("np.ndarray", rows), empty),
+            np.append(label, np.zeros_like(label, shape=len(empty))),
+        )
     item = item_names.places_of(answers.item.texts)[answers.item.codes[rows]]
     if answers.annotator is None or annotator_names is None:
         count = np.asarray(answers.count, dtype=np.int64)[rows]
@@ -221,7 +225,11 @@ def _annotations(
 
 
 def _gold(
-    folder: Path, table: Mapping[str, list[str]], in_file: Sequence[int], place: np.ndarray, classes: Classes
+    folder: Path,
+    table: Mapping[str, Sequence[str]],
+    in_file: Int64[np.ndarray, " rows"],
+    place: np.ndarray,
+    classes: Classes,
 ) -> Gold:
     by_class = items_file.gold_by_class(folder, table, in_file, classes)
     if by_class is None:
@@ -246,7 +254,7 @@ def _placed_texts(column: Sequence[str] | None, place: np.ndarray, n_items: int)
     return placed
 
 
-def _placed_rows(rows: Sequence[int], place: np.ndarray, n_items: int) -> list[int]:
+def _placed_rows(rows: Int64[np.ndarray, " rows"], place: np.ndarray, n_items: int) -> list[int]:
     placed = np.zeros(n_items, dtype=np.int64)
     placed[place] = rows
     return placed.tolist()

@@ -58,8 +58,11 @@ class Classes:
         shown = ", ".join(list(self.code)[:12]) + (", …" if len(self.code) > 12 else "")
         return f"{'labels, joined by |, out of' if self.joined else 'one of'} the classes {shown}"
 
-    def rows(self, column: Column, path: Path) -> tuple[Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
+    def rows(
+        self, column: Column, path: Path
+    ) -> tuple[slice | Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
         """Returns, for each label in the fields of a column, the number of its field and its code; none for empty.
+        Where each field has one, the numbers are all, as a slice.
 
         Raises:
             DataError: few fields hold more labels than can be held; says that they stand in `path`.
@@ -68,6 +71,8 @@ class Classes:
         lengths = np.array([len(part) for part in lists], dtype=np.int64)
         flat = np.array([label for part in lists for label in part], dtype=np.int32)
         code = column.codes
+        if len(code) and (lengths == 1).all():
+            return slice(None), flat[code]
         if (total := int(lengths[code].sum())) > max(bounds.MOST_ROWS, 20 * len(code)):
             raise DataError(
                 f"{path}: expected at most {max(bounds.MOST_ROWS, 20 * len(code)):,} classes chosen in {len(code):,} "
@@ -175,7 +180,7 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
         raise DataError(f"{path}: expected annotations.csv: votes do not say which classes were chosen together")
     filtered, value = _condition(where, path)
     texts = ["item", "label"] if votes else ["item", "annotator", "label"]
-    columns: dict[str, list[Column]] = {name: [] for name in texts}
+    columns = {name: tables.Stacking() for name in texts}
     numbers: dict[str, list[np.ndarray]] = {"count": []} if votes else {}
     seen: set[str] = set()
     left_out = LeftOut()
@@ -199,13 +204,13 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
                     check_names(path, first, name, column)
                 if name != "label":
                     check_present(path, first, name, column, classes.missing)
-                columns[name].append(column if mask.all() else column.keep(mask))
+                columns[name].add(column if mask.all() else column.keep(mask))
             elif name in ("count", "weight", "probability"):
                 values = _numbers(path, first, name, classes.missing.emptied(column))
                 if name == "probability":
                     _check_sure(path, first, batch["label"], values, mask)
                 numbers.setdefault(name, []).append(values[mask])
-    answers = {name: tables.joined(parts) for name, parts in columns.items()}
+    answers = {name: columns.pop(name).joined() for name in texts}
     if filtered and not len(answers["item"].codes):
         raise DataError(f"{path}: expected rows with {where}, found none; values there: {', '.join(sorted(seen)[:5])}")
     joined = {name: np.concatenate([np.empty(0), *parts]) for name, parts in numbers.items()}

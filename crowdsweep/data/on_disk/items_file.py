@@ -4,27 +4,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int8
+from jaxtyping import Int8, Int64
 
 from crowdsweep.data import bounds
 from crowdsweep.data.dataset import SPLITS
+from crowdsweep.data.missing import Missing
 from crowdsweep.data.on_disk import tables
 from crowdsweep.data.on_disk.folder_checks import READ_COLUMNS
 from crowdsweep.data.on_disk.folder_files import Classes, check_names, nameless
+from crowdsweep.data.on_disk.tables import Column, Names
 from crowdsweep.errors import DataError
 
 GOLD_OF_CLASS = "gold_"  # and a class: gold of multi-label items, class by class
 _YES_OR_NO = {"1": 1, "true": 1, "0": 0, "false": 0}
 
 
-def read_items(folder: Path, classes: Classes) -> tuple[dict[str, list[str]], Sequence[int]]:
+def read_items(folder: Path, classes: Classes) -> tuple[dict[str, Sequence[str]], Int64[np.ndarray, " rows"]]:
     """Returns the columns of items.csv that are there, checked, and where each row stands in the file; the column
     `item` alone, without rows, where there is no file."""
-    columns: dict[str, list[str]] = {"item": []}
-    rows: list[int] = []
+    items, columns = tables.Stacking(), dict[str, list[str]]()
+    numbers: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
     path = tables.find_table(folder, "items")
     if path is None:
-        return columns, rows
+        return {"item": Names.of(())}, numbers[0]
     by_class = [name for name in tables.column_names(path) if classes.joined and name.startswith(GOLD_OF_CLASS)]
     optional = [*READ_COLUMNS["items"], *by_class]
     written = 0
@@ -32,17 +34,13 @@ def read_items(folder: Path, classes: Classes) -> tuple[dict[str, list[str]], Se
         check_names(path, first, "item", batch["item"])
         written += sum(int(part.texts.lengths()[part.codes].sum()) for part in batch.values())
         bounds.check_unpacked(written, bounds.size_on_disk(path), f"{path}, its texts", "write them as plain CSV")
-        rows += range(first, first + len(batch["item"].codes))
+        numbers.append(np.arange(first, first + len(batch["item"].codes)))
+        items.add(batch.pop("item"))
         for name, part in batch.items():
             known = name in ("split", "gold", *by_class)
             columns.setdefault(name, []).extend((classes.missing.emptied(part) if known else part).values())
-    seen: set[str] = set()
-    for row, item in zip(rows, columns["item"], strict=True):
-        if classes.missing(item):
-            raise nameless(path, row, "item", item)
-        if item in seen:
-            raise DataError(f"{path}, row {row}, column item: expected distinct item ids, got {item!r} again")
-        seen.add(item)
+    item, rows = items.joined(), np.concatenate(numbers)
+    _check_ids(path, item, rows, classes.missing)
     for row, split in zip(rows, columns.get("split", ()), strict=False):
         if split and split not in SPLITS:
             known = ", ".join(SPLITS[1:])
@@ -50,11 +48,26 @@ def read_items(folder: Path, classes: Classes) -> tuple[dict[str, list[str]], Se
     for row, gold in zip(rows, columns.get("gold", ()), strict=False):
         if gold and classes.refused(gold):
             raise DataError(f"{path}, row {row}, column gold: expected {classes.expected()}, or empty, got {gold!r}")
-    return columns, rows
+    return {"item": item.texts, **columns}, rows
+
+
+def _check_ids(path: Path, item: Column, rows: Int64[np.ndarray, " rows"], missing: Missing) -> None:
+    """Refuses the first row without an id, or with one that stood before."""
+    codes, nothing = item.codes, missing.among(item.texts)
+    wrong = nothing[codes]
+    if len(nothing) < len(codes):
+        again = np.ones(len(codes), dtype=bool)
+        again[np.unique(codes, return_index=True)[1]] = False
+        wrong |= again
+    for place in np.flatnonzero(wrong)[:1]:
+        name, row = item.texts[codes[place]], int(rows[place])
+        if nothing[codes[place]]:
+            raise nameless(path, row, "item", name)
+        raise DataError(f"{path}, row {row}, column item: expected distinct item ids, got {name!r} again")
 
 
 def gold_by_class(
-    folder: Path, table: Mapping[str, Sequence[str]], rows: Sequence[int], classes: Classes
+    folder: Path, table: Mapping[str, Sequence[str]], rows: Int64[np.ndarray, " rows"], classes: Classes
 ) -> Mapping[int, Int8[np.ndarray, " rows"]] | None:
     """Returns for each class that gold is known of, and each row of the items file, whether the class applies: 1, 0, or
     -1 where nobody knows. `rows` says where each row stands in the file.

@@ -29,6 +29,7 @@ _CODED = pa.dictionary(pa.int32(), pa.string())
 _BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
 KINDS = ("csv", "csv.gz", "parquet")
 _BATCH_ROWS = 1 << 18
+_JOINED_ROWS = 1 << 22
 _WIDEST = 256  # bytes of values that all have one width: numbers, ids
 _RAGGED = re.compile(
     r"(?:Row #(?P<row>\d+): )?Expected (?P<expected>\d+) columns, got (?P<got>\d+): (?P<text>.*)", re.DOTALL
@@ -169,10 +170,25 @@ def coded(texts: Sequence[str]) -> Column:
     return Column(Names.of(texts).array.dictionary_encode())
 
 
-def joined(columns: Sequence[Column]) -> Column:
-    """Returns the rows of these columns under each other, under one set of codes."""
-    chunked: Any = pa.chunked_array([column.array for column in columns], type=_CODED)  # pyright: ignore[reportCallIssue, reportArgumentType] - stubs lack dictionaries
-    return Column(chunked.unify_dictionaries().combine_chunks())
+class Stacking:
+    """Columns under each other, joined as they come: each piece of a file has texts of its own, and these would take
+    several times as much as its codes."""
+
+    def __init__(self) -> None:
+        self._parts: list[Column] = []
+        self._fresh = 0  # rows behind the first part
+
+    def add(self, column: Column) -> None:
+        """Adds rows."""
+        self._parts.append(column)
+        self._fresh += len(column.array)
+        if self._fresh > max(_JOINED_ROWS, len(self._parts[0].array) // 4):
+            self._parts, self._fresh = [self.joined()], 0
+
+    def joined(self) -> Column:
+        """Returns all rows, under one set of codes."""
+        chunked: Any = pa.chunked_array([part.array for part in self._parts], type=_CODED)  # pyright: ignore[reportCallIssue, reportArgumentType] - stubs lack dictionaries
+        return Column(chunked.unify_dictionaries().combine_chunks())
 
 
 def distinct(parts: Sequence[Names]) -> Names:

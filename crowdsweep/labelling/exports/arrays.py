@@ -75,9 +75,10 @@ def _files(form: str, labelled: Labelled, dataset: CrowdDataset, row: Int64[np.n
     labels = np.full(n_rows, -1, dtype=np.int64)
     probabilities: Float64[np.ndarray, "rows columns"] = np.full((n_rows, n_columns), 1.0 / n_columns)
     place = row[labelled.code]
-    labels[place] = column[labelled.probs.argmax(axis=1)]
+    probs = labelled.probs
+    labels[place] = column[probs.argmax(axis=1)]
     probabilities[place] = 0.0
-    probabilities[place[:, None], column] = labelled.probs
+    probabilities[place[:, None], column] = probs
     names = [str(number) for number in range(n_columns)]
     for label, number in zip(dataset.class_labels, column.tolist(), strict=True):
         names[number] = label

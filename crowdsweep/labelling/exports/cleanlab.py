@@ -31,7 +31,7 @@ def cleanlab(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     items = [dataset.item_names[int(one)] for one in code]
     return {
         "cleanlab-labels.parquet": indexed("item", items, dict(zip(names, columns, strict=True))),
-        "cleanlab-pred-probs.npy": npy(labelled.model[kept]),
+        "cleanlab-pred-probs.npy": npy(labelled.model_at(kept)),
         "cleanlab-classes.json": json.dumps(list(dataset.class_labels), ensure_ascii=False).encode(),
     }
 

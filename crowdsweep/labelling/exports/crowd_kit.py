@@ -27,9 +27,10 @@ def crowd_kit(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     and one with a column of probabilities for each label."""
     dataset = fitted.dataset
     tasks = [dataset.item_names[int(code)] for code in labelled.code]
-    best = [dataset.class_labels[code] for code in labelled.probs.argmax(axis=1)]
+    probs = labelled.probs
+    best = [dataset.class_labels[code] for code in probs.argmax(axis=1)]
     columns = class_columns(dataset.class_labels, ["task"])
-    probabilities = {name: labelled.probs[:, place] for place, name in enumerate(columns)}
+    probabilities = {name: probs[:, place] for place, name in enumerate(columns)}
     return {
         "crowd-kit-labels.parquet": indexed("task", tasks, {"agg_label": best}),
         "crowd-kit-probabilities.parquet": indexed("task", tasks, probabilities),

@@ -14,7 +14,7 @@ from crowdsweep.data.on_disk.folder_files import JOIN
 from crowdsweep.data.on_disk.shown import read_shown
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
-from crowdsweep.labelling.tables import decided
+from crowdsweep.labelling.tables import chosen_of
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _DECIMAL = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}")
@@ -57,9 +57,10 @@ def labelled_as_items(labelled: Labelled, fitted: Fitted) -> Iterator[Item]:
     dataset = fitted.dataset
     multilabel = dataset.scale == "multilabel"
     classes, known = labels_of_file(dataset), shown_of(dataset)
-    sure = decided(labelled.probs, dataset.class_labels, multilabel=multilabel)["probability"].tolist()
+    every = labelled.probs
+    sure = chosen_of(every, multilabel=multilabel)[1].tolist()
     parts = {key: part for key, part in (("text", dataset.items.text), ("text_b", dataset.items.text_b)) if part}
-    for code, probs, probability in zip(map(int, labelled.code), labelled.probs, sure, strict=True):
+    for code, probs, probability in zip(map(int, labelled.code), every, sure, strict=True):
         name = dataset.item_names[code]
         best = np.flatnonzero(probs > 0.5).tolist() if multilabel else [int(probs.argmax())]
         kept, own = known.get(name, {}), {key: part[code] for key, part in parts.items()}

@@ -92,14 +92,16 @@ class HierarchicalDawidSkene:
         pseudo = state.pseudo_answers
         for _ in range(_FIXED_POINT_STEPS):
             pseudo = self._fixed_point(crowds, counts, totals, pseudo)
-        own, mass = _of_columns(crowds, pseudo), pseudo.sum(axis=2)[crowds.annotator_replica]
+        own, crowd_mass = _of_columns(crowds, pseudo), pseudo.sum(axis=2)
+        mass = crowd_mass[crowds.annotator_replica]
         log_rows = digamma(totals + mass)
         log_probs = digamma(counts + own) - log_rows[crowds.column_annotator]
         log_joint = crowds.answers @ log_probs + crowds.spread(log_class_shares(crowds, state.posterior))
         posterior, log_evidence = normalised(log_joint)
         # The divergence of the posterior of each annotator's rows from the crowd's distribution.
-        of_cells = crowds.annotator_sums((counts * log_probs + gammaln(own) - gammaln(own + counts)).sum(axis=1))
-        divergence = of_cells + (gammaln(mass + totals) - gammaln(mass)).sum(axis=1)
+        prior_cells, prior_rows = _of_columns(crowds, gammaln(pseudo)), gammaln(crowd_mass)[crowds.annotator_replica]
+        of_cells = crowds.annotator_sums((counts * log_probs + prior_cells - gammaln(own + counts)).sum(axis=1))
+        divergence = of_cells + (gammaln(mass + totals) - prior_rows).sum(axis=1)
         log_prior = self.smoothing * floored_log(normalised_rows(pseudo)).sum(axis=(1, 2))
         objective = crowds.replica_sums(log_evidence) - crowds.replica_sums_of_annotators(divergence) + log_prior
         return State(posterior=posterior, pseudo_answers=pseudo), objective
@@ -109,11 +111,9 @@ class HierarchicalDawidSkene:
     ) -> PseudoAnswers:
         """Returns pseudo-answers under which the counts are at least as probable."""
         own, mass = _of_columns(crowds, pseudo), pseudo.sum(axis=2)
-        gain = _by_cell(crowds, digamma(counts + own) - digamma(own))
-        theirs = mass[crowds.annotator_replica]
-        loss = (
-            _by_replica(crowds, digamma(totals + theirs) - digamma(theirs)) + self.smoothing * crowds.n_classes / mass
-        )
+        gain = _by_cell(crowds, digamma(counts + own) - _of_columns(crowds, digamma(pseudo)))
+        of_rows = digamma(totals + mass[crowds.annotator_replica]) - digamma(mass)[crowds.annotator_replica]
+        loss = _by_replica(crowds, of_rows) + self.smoothing * crowds.n_classes / mass
         met = loss > 0
         updated = (pseudo * gain + self.smoothing) / np.where(met, loss, 1.0)[:, :, None]
         return np.clip(np.where(met[:, :, None], updated, pseudo), _LEAST, _MOST)
@@ -129,7 +129,7 @@ class State:
 
 def _of_columns(crowds: StackedCrowds, pseudo: PseudoAnswers) -> ColumnProbs:
     """Returns the pseudo-answers of each column for each true class."""
-    return pseudo.transpose(0, 2, 1)[crowds.column_replica, crowds.column_label]
+    return pseudo.transpose(0, 2, 1).reshape(-1, crowds.n_classes).take(crowds.column_replica_label, axis=0)
 
 
 def _by_cell(crowds: StackedCrowds, per_column: ColumnProbs) -> PseudoAnswers:

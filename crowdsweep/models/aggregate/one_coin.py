@@ -23,16 +23,15 @@ from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge
+from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs, floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
-    ConfusionColumns,
     FittedEM,
     PerReplica,
     StackedCrowds,
-    evenly,
-    log_answers,
+    chunks,
     log_class_shares,
     normalised,
     pooled,
@@ -97,7 +96,7 @@ class OneCoin:
     ) -> FittedEM:
         def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
             accuracy = pseudo.accuracy(crowds, posterior)
-            log_joint = log_answers(crowds, _columns(crowds, accuracy))
+            log_joint = _log_answers(crowds, accuracy)
             log_joint += crowds.spread(log_class_shares(crowds, posterior))
             updated, log_evidence = normalised(log_joint, in_place=True)
             return updated, crowds.replica_sums(log_evidence) + pseudo.log_prior(crowds, accuracy)
@@ -134,15 +133,15 @@ class PseudoCoins:
         return self.right * sums(floored_log(accuracy)) + self.wrong * sums(wrong)
 
 
-def _columns(crowds: StackedCrowds, accuracy: Accuracies) -> ConfusionColumns:
-    of_column = accuracy[crowds.column_annotator]
-    log_probs = np.repeat(floored_log(error(of_column, crowds.n_classes))[:, None], crowds.n_classes, axis=1)
-    log_probs[np.arange(len(of_column)), crowds.column_label] = floored_log(of_column)
-    return ConfusionColumns(
-        log_probs=log_probs,
-        totals=np.zeros((crowds.n_annotators, crowds.n_classes)),
-        pseudo_answers=evenly(crowds, 0.0),
-    )
+def _log_answers(crowds: StackedCrowds, accuracy: Accuracies) -> Float64[np.ndarray, "items classes"]:
+    """Returns the log-likelihood of each item's answers for each true class, some classes at a time: of very many, a
+    table of columns × classes would be far larger than that of items. O(A K)."""
+    label, of_column = crowds.column_label[:, None], accuracy[crowds.column_annotator][:, None]
+    right, wrong = floored_log(of_column), floored_log(error(of_column, crowds.n_classes))
+    found = np.empty((crowds.n_items, crowds.n_classes))
+    for part in chunks(crowds.n_classes, len(label)):
+        found[:, part] = crowds.answers @ np.where(label == np.arange(part.start, part.stop), right, wrong)
+    return found
 
 
 MODEL = ModelInfo(
