@@ -106,7 +106,8 @@ def guess_answers(
         DataError, UnknownName: as `guess_file`; or the folder is none of a dataset.
         BadInput: as `settled`.
     """
-    told = Asked(missing=missing, features=None, scale=None, **columns)
+    scale = read_description(folder).scale
+    told = Asked(missing=missing, features=None, scale=scale, **columns)
     guess = guess_file(path, told, form)
     if guess.doubts:
         data = _read(folder)
