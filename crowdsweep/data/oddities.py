@@ -18,7 +18,7 @@ from crowdsweep.data.choices import chosen_rows
 from crowdsweep.data.class_order import by_the_alphabet
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
 from crowdsweep.data.feature_oddities import odd_features
-from crowdsweep.data.spelling import alike, alike_names
+from crowdsweep.data.spelling import alike, alike_names, misspelled
 from crowdsweep.paths import is_file
 
 _FEW = 20  # labels, of which nothing can be said
@@ -98,6 +98,14 @@ def _of_features(dataset: CrowdDataset) -> list[Oddity]:
     ]
 
 
+def _slips(dataset: CrowdDataset) -> list[tuple[str, str, int]]:
+    """Returns classes that are probably slips, what of, and how often each is used."""
+    chosen = chosen_rows(dataset.annotations, dataset.scale)
+    used = np.bincount(chosen.label, minlength=dataset.n_classes).tolist()
+    times = dict(zip(dataset.class_names, used, strict=True))
+    return [(rare, near, times[rare]) for rare, near in misspelled(times)]
+
+
 def _of_images(dataset: CrowdDataset) -> list[Oddity]:
     images = dataset.images
     if images is None:
@@ -138,6 +146,8 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
             )
         )
     add("classes that differ only in spelling", _shown(alike(dataset.class_names)), _JOIN_THEM)
+    slips = [f"{rare!r} ({n}) for {near!r}" for rare, near, n in _slips(dataset)]
+    add("classes that look like slips of the pen", slips, "correct the file, where they are")
     add("names of several classes", *_names_in_common(dataset.class_names, dataset.class_labels))
     add("names that are the label of another class", *_crossed_names(dataset.class_names, dataset.class_labels))
     for kind, names in (("items", dataset.item_names), ("annotators", dataset.annotator_names)):

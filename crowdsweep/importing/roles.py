@@ -20,15 +20,18 @@ _WORDS: Mapping[str, tuple[str, ...]] = {  # the surest first
         *("item", "task", "question", "example", "sample", "instance", "object", "record", "case", "document", "doc"),
         *("image", "picture", "photo", "img", "video", "clip", "audio", "sentence", "tweet", "post", "comment"),
         *("review", "product", "hit", "unit", "file", "filename", "url", "text", "id", "index", "idx", "row"),
+        *("study", "scan", "slide", "patient", "pair", "prompt", "article", "page"),
     ),
     "annotator": (
         *("annotator", "worker", "rater", "labeler", "labeller", "coder", "grader", "judge", "turker", "assessor"),
         *("contributor", "volunteer", "participant", "respondent", "reviewer", "user", "username", "person", "player"),
         *("member", "student", "email", "who", "by"),
+        *("reader", "observer", "evaluator", "scorer", "moderator", "radiologist", "pathologist", "physician"),
     ),
     "label": (
         *("label", "answer", "response", "class", "category", "annotation", "judgment", "judgement", "rating", "vote"),
         *("choice", "tag", "verdict", "opinion", "decision", "grade", "score", "said", "value", "output"),
+        *("finding", "diagnosis", "preference", "preferred", "sentiment", "emotion", "stance"),
     ),
     "weight": ("weight", "weights"),
 }
