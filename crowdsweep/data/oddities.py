@@ -67,13 +67,11 @@ def odd_things(dataset: CrowdDataset) -> list[Oddity]:
             found.append(Oddity(kind=kind, count=len(codes), examples=examples))
 
     if not annotations.anonymous:
-        repeated, conflicting = _pairs_with_repeats(annotations)
+        repeated, _ = _repeats(annotations)
         pairs = _PairNames(item_names, annotator_names)
         if dataset.scale == "multilabel":
             add("answers that chose no class", np.setdiff1d(_packed(answers), _packed(annotations)), pairs)
         add("pairs of item and annotator with the same label again", repeated, pairs)
-        if dataset.scale != "multilabel":
-            add("pairs of item and annotator with different labels", conflicting, pairs)
         add("annotators that share no item with the largest group", _unconnected(answers), annotator_names)
         per_annotator = answers.labels_per_annotator
         add("annotators with one label", np.flatnonzero(per_annotator == 1), annotator_names)
@@ -96,6 +94,17 @@ def _of_features(dataset: CrowdDataset) -> list[Oddity]:
         Oddity(kind=kind, count=len(examples), examples=tuple(examples[:5]), remedy=remedy)
         for kind, examples, remedy in odd_features(looked_at)
     ]
+
+
+def _contradictions(dataset: CrowdDataset) -> list[Oddity]:
+    conflicting = _repeats(dataset.annotations)[1]
+    if dataset.scale == "multilabel" or dataset.annotations.anonymous or not len(conflicting):
+        return []
+    pairs = _PairNames(dataset.item_names, dataset.annotator_names)
+    kind = "pairs of item and annotator with different labels"
+    remedy = "all of them count; keep one, where an answer was corrected"
+    examples = tuple(pairs[int(code)] for code in conflicting[:5])
+    return [Oddity(kind=kind, count=len(conflicting), examples=examples, remedy=remedy)]
 
 
 def _slips(dataset: CrowdDataset) -> list[tuple[str, str, int]]:
@@ -164,6 +173,7 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         if not labelled[dataset.gold.item].any() and not dataset.split.any():
             items = [dataset.item_names[int(code)] for code in np.unique(dataset.gold.item)[:6]]
             add("items with gold, of which none has a label", items, "check that the ids of both files are the same")
+    found += _contradictions(dataset)
     add("labels of which most stand alone", *_nearly_all_different(dataset))
     if len(dataset.annotations) >= _FEW and dataset.annotations.labels_per_item.max() == 1:
         add(
@@ -240,7 +250,7 @@ def _packed(annotations: Annotations) -> np.ndarray:
     return (annotations.item.astype(np.int64) << 32) | annotations.annotator
 
 
-def _pairs_with_repeats(annotations: Annotations) -> tuple[np.ndarray, np.ndarray]:
+def _repeats(annotations: Annotations) -> tuple[np.ndarray, np.ndarray]:
     """Returns the packed pairs that gave one label twice, and those that gave different ones."""
     packed = _packed(annotations)
     again = packed[1:] == packed[:-1]  # rows are sorted by (item, annotator, label)

@@ -7,7 +7,7 @@ person who can say whether it was meant.
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from os.path import commonprefix
+from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -73,17 +73,17 @@ def misspelled(times: Mapping[str, int]) -> list[tuple[str, str]]:
     return [
         (rare, near)
         for rare, n in times.items()
-        if n and (near := next((name for name in often if n * _TIMES <= times[name] and _a_letter_away(rare, name)), ""))
+        if n
+        and (near := next((name for name in often if n * _TIMES <= times[name] and _a_letter_away(rare, name)), ""))
     ]
 
 
 def _a_letter_away(one: str, other: str) -> bool:
     if min(len(one), len(other)) < _SHORT or one[0] != other[0] or abs(len(one) - len(other)) > 1:
         return False
-    same = len(commonprefix([one, other]))
-    left, right = one[same:], other[same:]
-    same = len(commonprefix([left[::-1], right[::-1]]))
-    left, right = left[: len(left) - same], right[: len(right) - same]
+    changes = [step for step in SequenceMatcher(None, one, other, autojunk=False).get_opcodes() if step[0] != "equal"]
+    start, end = changes[0], changes[-1]
+    left, right = one[start[1] : end[2]], other[start[3] : end[4]]
     changed = len(left) <= 1 and len(right) <= 1
     return (left + right).isalpha() and (changed or (len(left) == 2 and left == right[::-1]))
 

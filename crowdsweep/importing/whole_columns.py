@@ -56,9 +56,7 @@ def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
     return _taken(path, whole, asked, first_line if lines_known else None)
 
 
-def _taken(
-    path: Path, whole: dict[str, Column], asked: Asked, first: tuple[str, int] | None
-) -> ImportedRows | None:
+def _taken(path: Path, whole: dict[str, Column], asked: Asked, first: tuple[str, int] | None) -> ImportedRows | None:
     """Returns what these columns say, where all of it can be taken as it stands.
 
     Args:

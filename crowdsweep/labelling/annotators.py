@@ -34,6 +34,7 @@ from crowdsweep.labelling.next_items import gains
 from crowdsweep.labelling.others import Answers, Codes
 
 SURE = 0.005  # p below which answers depend on the items: of two hundred spammers one slips through
+_ROUNDING = 1e-9  # of what others believe of an item
 _NO_DIRECTION = 0.05  # beside the largest singular value: what hardly varies rests on one or two answers
 RARELY = 0.02  # how often somebody who answers as the crowd does may look like a spammer
 
@@ -163,6 +164,7 @@ def _standing(
     mean = (given * by_answer).sum(axis=1)
     away = answers.others - by_item[:, None] - by_answer[answers.place] + mean[answers.place, None]
     variance = n / np.maximum(n - 1, 1) * answers.sums((share * away**2).sum(axis=1))
+    variance[variance < n * _ROUNDING**2] = 0.0  # where no item has an answer of another, all are believed the same
     return ratio(answers.sums(believed) - n * mean, np.sqrt(variance), at_zero=0.0)
 
 
@@ -172,7 +174,7 @@ def _hang_together(believed: Float64[np.ndarray, "rows answers"], given: Float64
     spaces: list[np.ndarray] = []
     for values in (believed, given):
         left, size, _ = np.linalg.svd(values - values.mean(axis=0), full_matrices=False)
-        spaces.append(left[:, size > _NO_DIRECTION * max(size.max(initial=0.0), 1e-9)])
+        spaces.append(left[:, size > _NO_DIRECTION * max(size.max(initial=0.0), _ROUNDING)])
     one, other = spaces
     statistic = (len(given) - 1) * float(((one.T @ other) ** 2).sum())
     return float(stats.chi2.sf(statistic, one.shape[1] * other.shape[1])) if one.size and other.size else 1.0

@@ -83,4 +83,6 @@ def _read_row_by_row(path: Path, asked: Asked) -> ImportedRows:
     images.note(gathered)
     gathered.notes += told_chose_nothing(chose_nothing)
     imported = gathered.imported(multilabel=asked.scale == "multilabel", gold=gold.found)
-    return replace(imported, multilabel=False, features=features.found, feature_names=features.columns, image=images.found)
+    return replace(
+        imported, multilabel=False, features=features.found, feature_names=features.columns, image=images.found
+    )
