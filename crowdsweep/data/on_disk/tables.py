@@ -30,7 +30,7 @@ _BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
 KINDS = ("csv", "csv.gz", "parquet")
 _BATCH_ROWS = 1 << 18
 _WIDEST = 256  # bytes of values that all have one width: numbers, ids
-_WHOLE_UP_TO = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}  # bits of a float: it tells integers apart up to here
+WHOLE_BELOW = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}  # bits of a float: it tells integers apart below
 _RAGGED = re.compile(
     r"(?:Row #(?P<row>\d+): )?Expected (?P<expected>\d+) columns, got (?P<got>\d+): (?P<text>.*)", re.DOTALL
 )  # as Arrow says it
@@ -340,12 +340,12 @@ def _check_told_apart(path: Path, name: str, array: Any) -> None:
     """Refuses floating-point numbers so large that neighbours are one: as ids they would join what is apart."""
     if not pa.types.is_floating(array.type):
         return
-    most = _WHOLE_UP_TO[array.type.bit_width]
+    most = WHOLE_BELOW[array.type.bit_width]
     largest = pc.max(pc.abs(pc.if_else(pc.is_finite(array), array, None))).as_py() or 0
-    if largest > most:
+    if largest >= most:
         raise DataError(
-            f"{path}: expected texts or integers in the column {name}, got the number {largest:.17g}, a float: above "
-            f"{most:,} these take several integers for one; write the column as integers or as texts"
+            f"{path}: expected texts or integers in the column {name}, got the number {largest:.17g}, a float: from "
+            f"{most:,} on these take several integers for one; write the column as integers or as texts"
         )
 
 
