@@ -129,5 +129,6 @@ def test_a_table_in_memory_has_them_as_lists_or_joined() -> None:
 def test_answers_are_counted_and_not_the_classes_that_they_name(tmp_path: Path) -> None:
     made(tmp_path, [("p1", "ann", "a|b|c"), ("p1", "bob", ""), ("p2", "ann", "a"), ("p2", "bob", "b|c")], "multilabel")
     fit = cs.fit("majority-vote", cs.load(tmp_path / "made"))
-    for table, n in ((fit.labels, 2), (fit.annotators, 2), (fit.next_items, 2)):
-        assert table["answers"].to_pylist() == [n, n]
+    for table in (fit.labels, fit.annotators, fit.next_items):
+        assert table is not None
+        assert table["answers"].to_pylist() == [2, 2]

@@ -67,5 +67,5 @@ def test_numbers_that_take_neighbours_for_one_are_no_ids(kind: type, first: floa
     assert items[0] == items[1]
     columns = {"item": items, "annotator": ["a", "b"], "label": ["yes", "no"]}
     with pytest.raises(BadInput, match=r"expected texts or integers in the column item, got the number .* a float"):
-        cs.load(pa.table(columns))
+        cs.load(columns)
     assert cs.load({**columns, "item": np.asarray([1, 2], dtype=kind)}).items == ["1", "2"]

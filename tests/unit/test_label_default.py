@@ -72,5 +72,6 @@ def test_nothing_is_said_of_who_has_nobody_beside_them(tmp_path: Path) -> None:
     rows = [
         f"{item},{who},{'cat' if item % 3 else 'dog'}" for item in range(40) for who in ("ann", "bob")[item % 2 :][:1]
     ]
-    people = cs.fit("hierarchical-dawid-skene", str(folder_of(tmp_path / "alone", rows))).annotators.to_pylist()
-    assert [(one["spammer"], one["spammer_p"]) for one in people] == [("unclear", 1.0)] * 2
+    people = cs.fit("hierarchical-dawid-skene", str(folder_of(tmp_path / "alone", rows))).annotators
+    assert people is not None
+    assert [(one["spammer"], one["spammer_p"]) for one in people.to_pylist()] == [("unclear", 1.0)] * 2

@@ -23,7 +23,9 @@ def test_a_rater_who_is_always_two_steps_off_looks_at_the_items(scale: str) -> N
     rows += [(item, "middle", 4) for item in asked]
     item, annotator, label = zip(*rows, strict=True)
     data = cs.load({"item": item, "annotator": annotator, "label": label}, scale=scale)  # type: ignore[arg-type]
-    people = cs.fit("hierarchical-dawid-skene", data).annotators.to_pandas().set_index("annotator")
+    found = cs.fit("hierarchical-dawid-skene", data).annotators
+    assert found is not None
+    people = found.to_pandas().set_index("annotator")
     assert people.accuracy["strict"] < 0.35  # as one who guesses
     assert people.spammer.to_dict() == {f"r{who}": "no" for who in range(6)} | {
         "strict": "no", "dice": "yes", "middle": "yes",
