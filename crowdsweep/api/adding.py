@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from crowdsweep.api.loading import as_table
+from crowdsweep.data.dataset import Scale
 from crowdsweep.data.missing import Missing
+from crowdsweep.data.on_disk.description import read_description
 from crowdsweep.errors import BadInput, DataError, UnknownName
 from crowdsweep.importing.add_answers import Added, add_answers, folder_named, missing_in, read_answers
 from crowdsweep.importing.additions import Contradictions
@@ -61,19 +63,18 @@ def add(
     else:
         if form is not None or columns:
             raise BadInput("add: expected form and columns of a file; those of a table have fixed names")
-        read = _of_table(answers, missing_in(place, missing))
+        read = _of_table(answers, missing_in(place, missing), read_description(place).scale)
     return add_answers(read, place, contradictions=contradictions, new_classes=new_classes)
 
 
-def _of_table(given: Any, missing: Missing) -> ImportedRows:
+def _of_table(given: Any, missing: Missing, scale: Scale) -> ImportedRows:
     table = as_table(given, "table")
     with TemporaryDirectory(prefix="crowdsweep-table-") as folder:
         path = Path(folder) / "table.parquet"
         pq.write_table(table, path)
         there = {name: name for name in _OF_TABLES if name in table.column_names or name in _OF_TABLES[:3]}
         try:
-            return replace(
-                read_form("csv", path, Asked(missing=missing, features=None, scale=None, **there)), source=Path("table")
-            )
+            asked = Asked(missing=missing, features=None, scale=scale, **there)
+            return replace(read_form("csv", path, asked), source=Path("table"))
         except DataError as error:
             raise DataError(str(error).replace(str(path), "table")) from error

@@ -25,12 +25,12 @@ from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.on_disk.description import DESCRIPTION_FILE
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.data.on_disk.folder_files import JOIN
+from crowdsweep.data.on_disk.tables import WHOLE_BELOW
 from crowdsweep.errors import BadInput, DataError, shortened, shown
 from crowdsweep.record.store_uri import path_named
 
 _NEEDED = ("item", "annotator", "label")
 _ANSWER_COLUMNS = (*_NEEDED, "weight", "probability")
-_WHOLE_BELOW = 2.0**53  # up to here a float says which whole number it is
 _SAID_OF_TABLES = {
     "put the rows of classes.csv (label, name) into the order of the scale": "give them in the order of the scale by "
     "`classes`",
@@ -228,7 +228,7 @@ def _plain(column: Any, where: str) -> Any:
     if pa.types.is_floating(column.type):
         values: Any = pc.if_else(pc.is_nan(column), None, column)
         known: Any = values.drop_null().to_numpy()
-        if len(known) and (np.abs(known) < _WHOLE_BELOW).all() and (known % 1 == 0).all():
+        if len(known) and (np.abs(known) < WHOLE_BELOW[column.type.bit_width]).all() and (known % 1 == 0).all():
             return values.cast(pa.int64())
         return values
     return column

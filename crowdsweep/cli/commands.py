@@ -240,7 +240,7 @@ def _for_a_paper(store: Store | None, formats: str | None, *, methods: bool, lat
     "--model",
     shell_complete=models_named,
     metavar="NAME",
-    help="Another model than the one that the sweep's report recommends, or hierarchical-dawid-skene of a dataset.",
+    help="Another model than the one that the sweep's report recommends, or label takes of a dataset without a sweep.",
 )
 @click.option("--dataset", metavar="NAME", help="Of a sweep with several datasets, the one to label.")
 @click.option("--out", type=STORE, help="Where to write; DIR/labels of a sweep, else crowdsweep-labels/NAME.")

@@ -24,7 +24,11 @@ WORDS = ("NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NaN", "nan", "NAN", "NaT", 
 """Of R and spreadsheets, of Python and its tables, of databases and JSON."""
 OF_MATRICES = ("-1", "-1.0")
 """What stands for no answer in a matrix besides: its cells cannot be left away."""
-ASK_TO_BE_SURE = ("na", "none", "missing", "?", "-", ".", "-1", "-9", "-99", "-999", "unknown")
+ASK_TO_BE_SURE = (
+    *("na", "none", "missing", "?", "-", ".", "-1", "-9", "-99", "-999", "unknown", "unsure", "not sure", "uncertain"),
+    *("don't know", "dont know", "do not know", "i don't know", "dk", "idk", "can't tell", "cannot tell", "can't say"),
+    *("skip", "skipped", "no answer", "abstain", "abstained", "undecided", "n.a.", "not applicable"),
+)
 """What may be meant so, in small letters, and is a class until somebody says otherwise."""
 
 
@@ -124,4 +128,8 @@ class LeftOut:
 
 def perhaps_missing(labels: Sequence[str]) -> list[str]:
     """Returns the classes that are called as people write that there is no answer."""
-    return [label for label in labels if label.strip().lower() in ASK_TO_BE_SURE]
+    return [label for label in labels if _plainly(label) in ASK_TO_BE_SURE]
+
+
+def _plainly(label: str) -> str:
+    return " ".join(label.lower().replace("’", "'").replace("_", " ").split())

@@ -18,7 +18,7 @@ from crowdsweep.data.choices import chosen_rows
 from crowdsweep.data.class_order import by_the_alphabet
 from crowdsweep.data.dataset import SPLITS, CrowdDataset, NumberedNames
 from crowdsweep.data.feature_oddities import odd_features
-from crowdsweep.data.spelling import alike, alike_names
+from crowdsweep.data.spelling import alike, alike_names, misspelled
 from crowdsweep.paths import is_file
 
 _FEW = 20  # labels, of which nothing can be said
@@ -67,13 +67,11 @@ def odd_things(dataset: CrowdDataset) -> list[Oddity]:
             found.append(Oddity(kind=kind, count=len(codes), examples=examples))
 
     if not annotations.anonymous:
-        repeated, conflicting = _pairs_with_repeats(annotations)
+        repeated, _ = _repeats(annotations)
         pairs = _PairNames(item_names, annotator_names)
         if dataset.scale == "multilabel":
             add("answers that chose no class", np.setdiff1d(_packed(answers), _packed(annotations)), pairs)
         add("pairs of item and annotator with the same label again", repeated, pairs)
-        if dataset.scale != "multilabel":
-            add("pairs of item and annotator with different labels", conflicting, pairs)
         add("annotators that share no item with the largest group", _unconnected(answers), annotator_names)
         per_annotator = answers.labels_per_annotator
         add("annotators with one label", np.flatnonzero(per_annotator == 1), annotator_names)
@@ -96,6 +94,25 @@ def _of_features(dataset: CrowdDataset) -> list[Oddity]:
         Oddity(kind=kind, count=len(examples), examples=tuple(examples[:5]), remedy=remedy)
         for kind, examples, remedy in odd_features(looked_at)
     ]
+
+
+def _contradictions(dataset: CrowdDataset) -> list[Oddity]:
+    conflicting = _repeats(dataset.annotations)[1]
+    if dataset.scale == "multilabel" or dataset.annotations.anonymous or not len(conflicting):
+        return []
+    pairs = _PairNames(dataset.item_names, dataset.annotator_names)
+    kind = "pairs of item and annotator with different labels"
+    remedy = "all of them count; keep one, where an answer was corrected"
+    examples = tuple(pairs[int(code)] for code in conflicting[:5])
+    return [Oddity(kind=kind, count=len(conflicting), examples=examples, remedy=remedy)]
+
+
+def _slips(dataset: CrowdDataset) -> list[tuple[str, str, int]]:
+    """Returns classes that are probably slips, what of, and how often each is used."""
+    chosen = chosen_rows(dataset.annotations, dataset.scale)
+    used = np.bincount(chosen.label, minlength=dataset.n_classes).tolist()
+    times = dict(zip(dataset.class_names, used, strict=True))
+    return [(rare, near, times[rare]) for rare, near in misspelled(times)]
 
 
 def _of_images(dataset: CrowdDataset) -> list[Oddity]:
@@ -138,6 +155,8 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
             )
         )
     add("classes that differ only in spelling", _shown(alike(dataset.class_names)), _JOIN_THEM)
+    slips = [f"{rare!r} ({n}) for {near!r}" for rare, near, n in _slips(dataset)]
+    add("classes that look like slips of the pen", slips, "correct the file, where they are")
     add("names of several classes", *_names_in_common(dataset.class_names, dataset.class_labels))
     add("names that are the label of another class", *_crossed_names(dataset.class_names, dataset.class_labels))
     for kind, names in (("items", dataset.item_names), ("annotators", dataset.annotator_names)):
@@ -154,6 +173,7 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         if not labelled[dataset.gold.item].any() and not dataset.split.any():
             items = [dataset.item_names[int(code)] for code in np.unique(dataset.gold.item)[:6]]
             add("items with gold, of which none has a label", items, "check that the ids of both files are the same")
+    found += _contradictions(dataset)
     add("labels of which most stand alone", *_nearly_all_different(dataset))
     if len(dataset.annotations) >= _FEW and dataset.annotations.labels_per_item.max() == 1:
         add(
@@ -230,7 +250,7 @@ def _packed(annotations: Annotations) -> np.ndarray:
     return (annotations.item.astype(np.int64) << 32) | annotations.annotator
 
 
-def _pairs_with_repeats(annotations: Annotations) -> tuple[np.ndarray, np.ndarray]:
+def _repeats(annotations: Annotations) -> tuple[np.ndarray, np.ndarray]:
     """Returns the packed pairs that gave one label twice, and those that gave different ones."""
     packed = _packed(annotations)
     again = packed[1:] == packed[:-1]  # rows are sorted by (item, annotator, label)

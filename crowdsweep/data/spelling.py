@@ -6,7 +6,8 @@ person who can say whether it was meant.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ import pyarrow.compute as pc
 from crowdsweep.data.on_disk.tables import Names
 
 _NUMBER = re.compile(r"\+?(-?)0*([0-9]+?)(?:\.([0-9]*?)0*)?")
+_TIMES = 50  # as often is what a rare name may be a slip of
+_SHORT = 5  # letters; of fewer, as in `cat` and `car`, one is no slip
+_MANY = 1000
 _BOOLEANS = {"true": "1", "false": "0"}
 
 
@@ -54,6 +58,34 @@ def shared(one: Names, other: Names) -> list[tuple[str, str]]:
     found: Any = pc.index_in(_folded(one), value_set=_folded(other))
     place = found.fill_null(-1).to_numpy(zero_copy_only=False)
     return [(one[int(i)], other[int(place[i])]) for i in np.flatnonzero(place >= 0)]
+
+
+def misspelled(times: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Returns pairs of a rare name and one fifty times as frequent that is a letter away: one more, one less, another
+    one, or two that changed places; not the first letter, as in `typical` and `atypical`.
+
+    Args:
+        times: how often each name is used; of more than a thousand names nothing is said.
+    """
+    if len(times) > _MANY:
+        return []
+    often = sorted((name for name, n in times.items() if n >= _TIMES), key=lambda name: -times[name])
+    return [
+        (rare, near)
+        for rare, n in times.items()
+        if n
+        and (near := next((name for name in often if n * _TIMES <= times[name] and _a_letter_away(rare, name)), ""))
+    ]
+
+
+def _a_letter_away(one: str, other: str) -> bool:
+    if min(len(one), len(other)) < _SHORT or one[0] != other[0] or abs(len(one) - len(other)) > 1:
+        return False
+    changes = [step for step in SequenceMatcher(None, one, other, autojunk=False).get_opcodes() if step[0] != "equal"]
+    start, end = changes[0], changes[-1]
+    left, right = one[start[1] : end[2]], other[start[3] : end[4]]
+    changed = len(left) <= 1 and len(right) <= 1
+    return (left + right).isalpha() and (changed or (len(left) == 2 and left == right[::-1]))
 
 
 def _folded(names: Sequence[str]) -> Any:

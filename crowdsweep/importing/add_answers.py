@@ -115,7 +115,8 @@ def read_answers(
         DataError, UnknownName: as `guess_file` and `read_form`; or the folder is none of a dataset.
         BadInput: as `settled`.
     """
-    told = Asked(missing=missing_in(folder, missing), features=None, scale=None, **columns)
+    scale = read_description(folder).scale
+    told = Asked(missing=missing_in(folder, missing), features=None, scale=scale, **columns)
     guess = guess_file(path, told, form)
     if guess.doubts:
         data = _read(folder)

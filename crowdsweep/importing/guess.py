@@ -19,6 +19,7 @@ from crowdsweep.importing.forms.potato import SEPARATOR
 from crowdsweep.importing.gold import gold_file
 from crowdsweep.importing.registry import FORMS
 from crowdsweep.importing.roles import (
+    PERHAPS_GOLD,
     Table,
     count_of_votes,
     holds_lists,
@@ -193,7 +194,14 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
         words = [f"a table with a column for each of {n_people} annotators"]
         words += [f"items in {shown(item)}"] if item else ["items by their number"]
         words += [f"gold in {shown(gold)}"] if gold else []
-        return Guess(form="cleanlab", asked=asked, what=", ".join(words), header=header, first=first)
+        notes = [
+            f"the column {shown(name)} was taken for an annotator; where it is gold, --gold {shlex.quote(name)}"
+            for name in header
+            if gold is None and name.lower() in PERHAPS_GOLD
+        ]
+        return Guess(
+            form="cleanlab", asked=asked, what=", ".join(words), header=header, first=first, notes=tuple(notes)
+        )
     if not roles and (count := count_of_votes(table)):
         raise DataError(
             f"{path}: looks like a table of votes: {shown(count)} counts how many gave an item a label, and annotators "
@@ -292,6 +300,13 @@ def _form_of_json(path: Path) -> str:
         ("doccano", "label" in keys and bool({"id", "text", "data", "filename"} & keys)),
         ("label-studio", "annotator" in keys),  # JSON_MIN, whose other keys are the person's own
     )
+    nested = first.get("annotations")
+    if isinstance(nested, list) and nested and isinstance(nested[0], dict) and "result" not in nested[0]:
+        raise DataError(
+            f"{path}: expected annotations as Label Studio writes them, with a `result`, got "
+            f"{_listed(tuple(nested[0]))} in the first; of a file of one's own write an object for each answer, with "
+            f"its item, annotator and label"
+        )
     for name, holds in marks:
         if holds:
             return name

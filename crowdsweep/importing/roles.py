@@ -20,15 +20,18 @@ _WORDS: Mapping[str, tuple[str, ...]] = {  # the surest first
         *("item", "task", "question", "example", "sample", "instance", "object", "record", "case", "document", "doc"),
         *("image", "picture", "photo", "img", "video", "clip", "audio", "sentence", "tweet", "post", "comment"),
         *("review", "product", "hit", "unit", "file", "filename", "url", "text", "id", "index", "idx", "row"),
+        *("study", "scan", "slide", "patient", "pair", "prompt", "article", "page"),
     ),
     "annotator": (
         *("annotator", "worker", "rater", "labeler", "labeller", "coder", "grader", "judge", "turker", "assessor"),
         *("contributor", "volunteer", "participant", "respondent", "reviewer", "user", "username", "person", "player"),
         *("member", "student", "email", "who", "by"),
+        *("reader", "observer", "evaluator", "scorer", "moderator", "radiologist", "pathologist", "physician"),
     ),
     "label": (
         *("label", "answer", "response", "class", "category", "annotation", "judgment", "judgement", "rating", "vote"),
         *("choice", "tag", "verdict", "opinion", "decision", "grade", "score", "said", "value", "output"),
+        *("finding", "diagnosis", "preference", "preferred", "sentiment", "emotion", "stance"),
     ),
     "weight": ("weight", "weights"),
 }
@@ -38,7 +41,7 @@ _GOLD = (
     *("ytrue", "trueanswer", "gt", "correctlabel", "correctanswer", "expertlabel"),
 )
 _SURELY_GOLD = ("gold", "truth", "groundtruth")
-_PERHAPS_GOLD = ("correct", "expert", "target")  # where the column is nothing else, and its classes are the labels'
+PERHAPS_GOLD = ("correct", "expert", "target")  # where the column is nothing else, and its classes are the labels'
 _EXACTLY: tuple[Mapping[str, str], ...] = (
     {"item": "item", "annotator": "annotator", "label": "label"},
     {"item": "task", "annotator": "worker", "label": "label"},
@@ -59,7 +62,12 @@ _OF_NOTHING = ("time", "date", "timestamp", "duration", "second", "minute", "hou
 _COUNTS = ("count", "number", "frequency", "freq", "vote", "total", "n")
 _HARDLY, _OFTEN = 0.05, 0.2  # of all answers, those by which an annotator answers an item again
 _DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*[1-9][0-9]*")
-_NO_ITEMS = "no column looks like items"
+_NONE = {
+    "item": "no column looks like items",
+    "annotator": "no column looks like annotators: where nobody knows who answered, count each item's labels in a "
+    "votes.csv with the columns item, label and count, in a folder of its own, and `crowdsweep init FOLDER`",
+    "label": "no column looks like labels",
+}
 _PART = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*|[^\W\d_a-zA-Z]+")
 
 
@@ -121,11 +129,11 @@ def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
     last = ""
     if "item" not in found and (last := _last_item(table, found)):
         found["item"] = last
-        doubts.remove(_NO_ITEMS)
+        doubts.remove(_NONE["item"])
     if "gold" in found and "gold" not in told and not _agrees(table, found):
         del found["gold"]
     elif "gold" not in found:
-        perhaps = [name for name in table.header if name not in found.values() and name.lower() in _PERHAPS_GOLD]
+        perhaps = [name for name in table.header if name not in found.values() and name.lower() in PERHAPS_GOLD]
         if perhaps and _agrees(table, {**found, "gold": perhaps[0]}):
             found["gold"] = perhaps[0]
     if text := _text_of_items(table, found):
@@ -310,7 +318,7 @@ def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -
                 found[role] = left[0]
             if len(left) != 1:
                 may = f"{role} may be {' or '.join(map(shown, left[:4]))}"
-                yield may if left else _NO_ITEMS if role == "item" else f"no column looks like {role}s"
+                yield may if left else _NONE[role]
         elif role not in told and not _can_be(table, role, found[role], named=True):
             yield f"{shown(found[role])} does not look like {role}s"
 

@@ -95,6 +95,10 @@ class Asked:
     missing: Missing = USUAL
     scale: Scale | None = None
 
+    def chose_nothing(self, cell: str) -> bool:
+        """Tells whether a cell for labels is an answer that names no class: an empty one, where it may name several."""
+        return self.scale == "multilabel" and not cell.strip()
+
 
 def text_of(value: object, expected: str, where: str, missing: Missing) -> str:
     """Returns an id or a label as text: texts as they are, 3.0 as 3 (numbers have no spelling), true as True.
@@ -273,6 +277,12 @@ def told_not_given(left_out: LeftOut) -> list[str]:
     told = f"{left_out.counts.total():,} answers have no label and were left out: "
     kept = '; where that is a class, keep it by --missing ""' if left_out.has_words() else ""
     return [told + ", ".join(left_out.words()[:5]) + kept]
+
+
+def told_chose_nothing(number: int) -> list[str]:
+    """Returns a sentence on the empty answers of several classes; none where there are none."""
+    told = "answers are empty, and mean that their annotator chose no class; take out rows that nobody answered"
+    return [f"{number:,} {told}"] if number else []
 
 
 def one_question(path: Path, found: Sequence[str], asked: str | None, others: str = "") -> str:

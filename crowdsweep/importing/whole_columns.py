@@ -20,7 +20,7 @@ from crowdsweep.data.on_disk.tables import Column
 from crowdsweep.errors import DataError
 from crowdsweep.importing.coded_rows import CodedRows
 from crowdsweep.importing.delimited import header_of, kind_of
-from crowdsweep.importing.rows import Asked, ImportedRows, told_not_given
+from crowdsweep.importing.rows import Asked, ImportedRows, told_chose_nothing, told_not_given
 
 _BLOCK_BYTES = 1 << 24
 _QUOTE, _BYTE_ORDER_MARK, _GZIP = ord('"'), b"\xef\xbb\xbf", b"\x1f\x8b"
@@ -53,20 +53,19 @@ def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
     whole = {role: parts.pop(role).joined() for role in columns}
     first_line = ("line", 2) if n_lines is not None else ("row", 1)
     lines_known = n_lines is None or n_lines == len(whole["label"].codes) + 1
-    return _taken(path, whole, asked.missing, first_line if lines_known else None)
+    return _taken(path, whole, asked, first_line if lines_known else None)
 
 
-def _taken(
-    path: Path, whole: dict[str, Column], missing: Missing, first: tuple[str, int] | None
-) -> ImportedRows | None:
+def _taken(path: Path, whole: dict[str, Column], asked: Asked, first: tuple[str, int] | None) -> ImportedRows | None:
     """Returns what these columns say, where all of it can be taken as it stands.
 
     Args:
         path: for the record.
         whole: columns by role.
-        missing: what stands for no value.
+        asked: what stands for no value, and the scale.
         first: what messages call a row, and the number of the first; None where nobody knows.
     """
+    missing = asked.missing
     item, annotator, label = (whole[role] for role in ("item", "annotator", "label"))
     for column in (item, annotator, label):
         if (column.texts.lengths() > bounds.LONGEST_NAME).any():
@@ -77,7 +76,9 @@ def _taken(
     if "weight" in whole and weight is None:
         return None
     items, not_given = item.texts, LeftOut()
-    nothing = missing.among(label.texts)
+    empty = np.array([asked.chose_nothing(text) for text in label.texts], dtype=bool)
+    nothing = missing.among(label.texts) & ~empty
+    chose_nothing = told_chose_nothing(int(empty[label.codes].sum()))
     if nothing.any():
         gone = nothing[label.codes]
         if first is None or gone.all():
@@ -91,12 +92,12 @@ def _taken(
         return None
     if weight is not None and list(weight.texts) == [""]:
         weight = None
-    labels = [(text,) for text in label.texts]
+    labels = [() if asked.chose_nothing(text) else (text,) for text in label.texts]
     return ImportedRows(
         source=path,
         rows=CodedRows(item=item, annotator=annotator, label=label.codes, labels=labels, weight=weight),
         items=items,
-        notes=told_not_given(not_given),
+        notes=[*chose_nothing, *told_not_given(not_given)],
         missing=missing,
     )
 

@@ -8,7 +8,9 @@ section 3.2), the mean squared difference of the rows: 0 for a pure spammer, 1 f
 is, says a permutation test (a linear statistic, its exact mean and variance): do the others believe in an annotator's
 answers more, or less, than if these had been dealt out over the same items at random? A spammer is one whose answers
 pass for such a deal, and hardly for those of somebody who answers these items as the crowd does. Where they pass for
-both, as a few answers always do, it is `unclear`.
+both, as a few answers always do, it is `unclear`. Who is wrong in a way of their own, as a rater who is always two
+steps too strict, passes for a spammer by that and looks at the items all the same: so of those it is also asked whether
+what they answer and what the others believe hang together in any way (`_hang_together`).
 
 `bits` is what one label tells of an item of which no other is known: the mutual information of class and answer, which
 Lindley (1956, "On a measure of the information provided by an experiment", Annals of Mathematical Statistics 27) takes
@@ -32,6 +34,8 @@ from crowdsweep.labelling.next_items import gains
 from crowdsweep.labelling.others import Answers, Codes
 
 SURE = 0.005  # p below which answers depend on the items: of two hundred spammers one slips through
+_ROUNDING = 1e-9  # of what others believe of an item
+_NO_DIRECTION = 0.05  # beside the largest singular value: what hardly varies rests on one or two answers
 RARELY = 0.02  # how often somebody who answers as the crowd does may look like a spammer
 
 Column = Float64[np.ndarray, " annotators"]
@@ -51,7 +55,7 @@ class AnnotatorFacts:
             answers, in [-1, 1].
         score: spammer score, 0 spammer … 1 perfect.
         bits: what one label tells of an item's class, at least 0.
-        p: of the test that answers do not depend on the items.
+        p: of the test that answers do not depend on the items; the less of both tests where it takes both.
         below_crowd: of the test that they depend on the items no less than the crowd's would.
         cell: int64 [cells, 3] annotator, true class, answer given, of all cells of their matrices with an answer.
         expected: float64 [cells], the expected number of such answers.
@@ -104,6 +108,10 @@ def _facts(part: Answers, crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
     matrices, expected = learned_matrices(part, crowd.matrix)
     wrong = ((part.others @ crowd.errors) * given_shares).sum(axis=1)
     accuracy, low, high = accuracies(part.place, believed, wrong, part.weight, 1.0 / crowd.temperature)
+    p, below_crowd = 2.0 * stats.norm.sf(np.abs(standing)), stats.norm.sf(by_crowd - standing)
+    for doubted in np.flatnonzero((p >= SURE) & (below_crowd < RARELY)):
+        its = slice(*np.searchsorted(part.place, [doubted, doubted + 1]))
+        p[doubted] = min(p[doubted], _hang_together(part.others[its], given_shares[its]))
     place, true, given = np.nonzero(expected)
     counted = part.counts()
     consensus = part.weight * (part.others.argmax(axis=1) == part.answer)
@@ -117,8 +125,8 @@ def _facts(part: Answers, crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
         bias=(counted.sum(axis=1) - counted.sum(axis=2)) / weight[:, None],
         score=spammer_scores(matrices),
         bits=gains(shares, _shrunk(expected, accuracy, crowd)).sum(axis=1),
-        p=2.0 * stats.norm.sf(np.abs(standing)),
-        below_crowd=stats.norm.sf(by_crowd - standing),
+        p=p,
+        below_crowd=below_crowd,
         cell=np.stack([part.code[place], true, given], axis=1),
         expected=expected[place, true, given],
     )
@@ -156,4 +164,17 @@ def _standing(
     mean = (given * by_answer).sum(axis=1)
     away = answers.others - by_item[:, None] - by_answer[answers.place] + mean[answers.place, None]
     variance = n / np.maximum(n - 1, 1) * answers.sums((share * away**2).sum(axis=1))
+    variance[variance < n * _ROUNDING**2] = 0.0  # where no item has an answer of another, all are believed the same
     return ratio(answers.sums(believed) - n * mean, np.sqrt(variance), at_zero=0.0)
+
+
+def _hang_together(believed: Float64[np.ndarray, "rows answers"], given: Float64[np.ndarray, "rows answers"]) -> float:
+    """Returns p of the test that answers have nothing to do with what the others believe: the general association
+    statistic (Landis, Heyman and Koch 1978), whose permutations have a chi-squared distribution about."""
+    spaces: list[np.ndarray] = []
+    for values in (believed, given):
+        left, size, _ = np.linalg.svd(values - values.mean(axis=0), full_matrices=False)
+        spaces.append(left[:, size > _NO_DIRECTION * max(size.max(initial=0.0), _ROUNDING)])
+    one, other = spaces
+    statistic = (len(given) - 1) * float(((one.T @ other) ** 2).sum())
+    return float(stats.chi2.sf(statistic, one.shape[1] * other.shape[1])) if one.size and other.size else 1.0

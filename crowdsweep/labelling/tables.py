@@ -15,6 +15,7 @@ from crowdsweep.data.dataset import SPLITS, CrowdDataset
 from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_of_annotators, gold_of_questions
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
+from crowdsweep.labelling.calibration import answers_per_item
 from crowdsweep.labelling.coins import ends_by_accuracy
 from crowdsweep.labelling.columns import class_columns, texts_at
 from crowdsweep.labelling.crowd import crowd_of
@@ -208,7 +209,7 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
     if not multilabel:
         notes.append(_erring_alike(fitted, questions, witness.confusion))
     return CrowdTables(
-        annotators=_annotators_table(facts, names, answers, witness.model, against),
+        annotators=_annotators_table(facts, questions.kinds, names, answers, witness.model, against),
         confusion=_confusion_table(facts, dataset, answers),
         next_items=_next_table(fitted, told, believed, facts.code if not multilabel else (), matrices),
         temperature=crowd.temperature,
@@ -281,11 +282,16 @@ def _plain(fitted: Fitted) -> Fitted:
 
 
 def _annotators_table(
-    facts: AnnotatorFacts, names: list[str], answers: Sequence[str], source: str, against: AgainstGold | None
+    facts: AnnotatorFacts,
+    kinds: int,
+    names: list[str],
+    answers: Sequence[str],
+    source: str,
+    against: AgainstGold | None,
 ) -> pa.Table:
     columns: dict[str, Any] = {
         "annotator": names,
-        "answers": facts.answers,
+        "answers": facts.answers // kinds,
         "accuracy": facts.accuracy,
         "accuracy_low": facts.low,
         "accuracy_high": facts.high,
@@ -323,7 +329,7 @@ def _next_table(
     dataset, n_items = fitted.dataset, fitted.training.n_items
     gain = told.reshape(n_items, -1).sum(axis=1)  # of multi-label items, of all their classes
     order = np.argsort(-gain, kind="stable")
-    answers = fitted.training.annotations.labels_per_item
+    answers = answers_per_item(fitted.training.annotations, multilabel=dataset.scale == "multilabel").astype(np.int64)
     columns: dict[str, Any] = {
         "item": texts_at(dataset.item_names, fitted.code[order]),
         "gain_bits": gain[order],

@@ -104,7 +104,7 @@ def _all(group: Group) -> str:
 
 
 def _gain(metric: str, gain: Estimate) -> str:
-    return f"{100 * gain.mean:+.1f} points" if is_share(metric) else f"{gain.mean:+.3f}"
+    return f"{100 * gain.mean:+.1f} points" if is_share(metric) else f"{gain.mean:+.3f} in {words(metric)}"
 
 
 def amount_words(metric: str, tolerance: float) -> str:

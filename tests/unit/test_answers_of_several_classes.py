@@ -43,6 +43,27 @@ def test_cells_are_taken_apart_at_what_stands_in_them(tmp_path: Path, mark: str)
     assert known == {("p1", "cat"), ("p1", "dog"), ("p2", "fox")}
 
 
+@pytest.mark.parametrize("line_by_line", [False, True])
+def test_an_empty_cell_chose_no_class(tmp_path: Path, line_by_line: bool) -> None:
+    """Two of three saw nothing in p1: a third of them saw a cat, and the vote is for nothing, as in a folder."""
+    saw = {("p1", "ann"): "cat", ("p1", "bob"): "", ("p1", "cleo"): " ", ("p2", "ann"): "cat|dog", ("p2", "bob"): "dog"}
+    rows = [(item, who, cell) for (item, who), cell in saw.items()] + [("p2", "cleo", "NA")]
+    imported = made(tmp_path, rows, "multilabel", {"p1": "cat", "p2": "dog"} if line_by_line else None)
+    assert imported.rows.notes[0].startswith("2 answers are empty, and mean that their annotator chose no class")
+    assert [note for note in imported.rows.notes if note.startswith("1 answers have no label and were left out: NA")]
+    given = [(row.item, row.annotator, row.labels) for row in imported.rows.rows]
+    assert [row for row in given if not row[2]] == [("p1", "bob", ()), ("p1", "cleo", ())]
+    vote = cs.fit("majority-vote", cs.load(tmp_path / "made")).raw_probabilities.to_pylist()
+    assert vote[0] == {"item": "p1", "cat": pytest.approx(1 / 3), "dog": 0.0}
+    more = tmp_path / "more.csv"
+    more.write_text("item,annotator,label\np1,dan,\np2,dan,cat\n")
+    assert cs.add(tmp_path / "made", more).answers == 2
+    table = {"item": ["p1", "p2"], "annotator": ["eve", "eve"], "label": ["", None]}
+    assert cs.add(tmp_path / "made", table).answers == 2
+    vote = cs.fit("majority-vote", cs.load(tmp_path / "made")).raw_probabilities.to_pylist()
+    assert vote[0] == {"item": "p1", "cat": pytest.approx(1 / 5), "dog": 0.0}
+
+
 def test_a_cell_that_names_classes_of_others_is_told_of(tmp_path: Path) -> None:
     imported = made(tmp_path, [*ROWS[:2], ("p2", "ann", "fox")], None)
     assert imported.dataset.scale == "nominal"
@@ -103,3 +124,11 @@ def test_a_table_in_memory_has_them_as_lists_or_joined() -> None:
         cs.load({**columns, "label": lists})
     with pytest.raises(DataError, match="column label: expected lists of classes, got list<"):
         cs.load({**columns, "label": [[one] for one in lists]}, scale="multilabel")
+
+
+def test_answers_are_counted_and_not_the_classes_that_they_name(tmp_path: Path) -> None:
+    made(tmp_path, [("p1", "ann", "a|b|c"), ("p1", "bob", ""), ("p2", "ann", "a"), ("p2", "bob", "b|c")], "multilabel")
+    fit = cs.fit("majority-vote", cs.load(tmp_path / "made"))
+    for table in (fit.labels, fit.annotators, fit.next_items):
+        assert table is not None
+        assert table["answers"].to_pylist() == [2, 2]

@@ -58,3 +58,14 @@ def test_a_masked_label_is_missing() -> None:
 def test_columns_that_are_no_names_are_told(column: list) -> None:
     with pytest.raises(BadInput, match="item"):
         cs.load({"item": column, "annotator": [1, 2, 1, 2], "label": [0, 1, 0, 1]})
+
+
+@pytest.mark.parametrize(("kind", "first"), [(np.float64, 2.0**60), (np.float32, 2.0**25)])
+def test_numbers_that_take_neighbours_for_one_are_no_ids(kind: type, first: float) -> None:
+    """pandas makes floats of ids where one is missing: forty items became one."""
+    items = np.asarray([first, first + 1], dtype=kind)
+    assert items[0] == items[1]
+    columns = {"item": items, "annotator": ["a", "b"], "label": ["yes", "no"]}
+    with pytest.raises(BadInput, match=r"expected texts or integers in the column item, got the number .* a float"):
+        cs.load(columns)
+    assert cs.load({**columns, "item": np.asarray([1, 2], dtype=kind)}).items == ["1", "2"]

@@ -17,6 +17,7 @@ import pytest
 
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput, DataError
+from crowdsweep.importing.file_to_folder import import_file
 from crowdsweep.importing.guess import guess_file, settled
 from crowdsweep.importing.registry import FORMS
 from crowdsweep.importing.rows import Asked
@@ -180,11 +181,15 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
     "one column": ("label\nyes\nno\n", ["one column", "'label'"]),
     "no rows": ("item,annotator,label\n", ["rows below the columns item,annotator,label"]),
     "no header": (GOOD.partition("\n")[2], ["names of columns", "p0,w0,y", "item,annotator,label"]),
-    "no annotators": ("item,label\na,y\nb,n\na,n\n", ["no column looks like annotators", "item,label"]),
+    "no annotators": ("item,label\na,y\nb,n\na,n\n", ["no column looks like annotators", "votes.csv", "item,label"]),
     "picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), ["UTF-8", "line 1"]),
     "Latin-1": (GOOD.encode() + "ü,w1,y\n".encode("latin-1"), ["UTF-8", "line 20"]),
     "Parquet": (b"PAR1....", ["Parquet", "make the file again"]),
     "web page": ("<html>\n<body>hello, world</body>\n</html>\n", ["one column"]),
+    "a person's own JSON": (
+        '[{"id": 1, "annotations": [{"annotator": "ann", "label": "yes"}]}]',
+        ["with a `result`, got annotator,label", "an object for each answer"],
+    ),
     "half JSON": ('[{"a": ', ["JSON", "line 1"]),
     "other JSON": ('[{"a": 1}]', ["cannot tell which tool", "--form"]),
     "short row": (GOOD + "p1,w1\n", ["line 20", "3 cells"]),
@@ -348,3 +353,25 @@ def test_on_a_terminal_columns_are_asked_where_nobody_can_tell(tmp_path: Path) -
     shown = on_a_terminal(tmp_path, "a.csv", typed=typed)
     assert "not sure: label may be" in shown
     assert (tmp_path / "a" / "annotations.csv").read_text().startswith("item,annotator,label\np0,w6,dog\n")
+
+
+def test_an_expert_among_the_columns_may_be_gold(tmp_path: Path) -> None:
+    rows = [["item", "ann", "bob", "Expert"], *([f"p{n}", "yn"[n % 2], "yn"[n % 3 > 0], "yn"[n % 2]] for n in range(9))]
+    found = guess_file(written(tmp_path / "a.csv", rows))
+    assert found.notes == ("the column 'Expert' was taken for an annotator; where it is gold, --gold Expert",)
+    assert guess_file(written(tmp_path / "a.csv", rows), Asked(gold="Expert")).notes == ()
+
+
+@pytest.mark.parametrize("header", [("study", "reader", "finding"), ("pair", "evaluator", "preferred")])
+def test_the_words_of_other_fields_are_known(tmp_path: Path, header: tuple[str, str, str]) -> None:
+    asked = guess_file(written(tmp_path / "a.csv", a_row_an_answer(*header))).asked
+    assert (asked.item, asked.annotator, asked.label) == header
+
+
+@pytest.mark.parametrize("word", ["unsure", "Not sure", "don’t know", "cannot_tell"])
+def test_a_class_that_may_be_no_answer_is_told_of(tmp_path: Path, word: str) -> None:
+    rows = a_row_an_answer("item", "annotator", "label")
+    rows[5][2] = word
+    asked = guess_file(written(tmp_path / "a.csv", rows)).asked
+    told = list(import_file("csv", tmp_path / "a.csv", asked, tmp_path / "made").doubtful())
+    assert [note for note in told if f"1 answers are '{word}', taken for a class" in note]

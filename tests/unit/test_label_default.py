@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow.csv as pa_csv
 import pytest
 import yaml
@@ -50,3 +51,27 @@ def test_of_several_classes_an_item_it_is_the_vote_on_each(tmp_path: Path, capsy
     assert run_command_line(["label", str(folder), "--out", str(tmp_path / "out")]) == 0
     assert capsys.readouterr().out.startswith("majority-vote: the default for labels alone")
     assert labels_in(tmp_path / "out")[1] == "blue"
+
+
+def test_where_most_items_have_one_label_it_is_the_vote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What one says whom nobody contradicts is the label; as many items with two tell how people err."""
+    draws = np.random.default_rng(0)
+    only = {item: int(label) for item, label in enumerate(draws.integers(3, size=60))}
+    rows = [f"{item},w{item % 7},{label}" for item, label in only.items()]
+    for more, model in ((59, "majority-vote: most items have one label, which"), (60, "hierarchical-dawid-skene: the")):
+        again = [f"{60 + n},w{(n + place) % 7},{n % 3}" for n in range(more) for place in (0, 1)]
+        folder = folder_of(tmp_path / f"sparse-{more}", rows + again)
+        assert run_command_line(["label", str(folder), "--out", str(tmp_path / f"out-{more}")]) == 0
+        assert capsys.readouterr().out.startswith(model)
+    found = labels_in(tmp_path / "out-59")
+    assert {item: int(found[item]) for item in only} == only
+
+
+def test_nothing_is_said_of_who_has_nobody_beside_them(tmp_path: Path) -> None:
+    """What others answer of these items is nothing; neither rounding nor a prior makes a spammer of anyone."""
+    rows = [
+        f"{item},{who},{'cat' if item % 3 else 'dog'}" for item in range(40) for who in ("ann", "bob")[item % 2 :][:1]
+    ]
+    people = cs.fit("hierarchical-dawid-skene", str(folder_of(tmp_path / "alone", rows))).annotators
+    assert people is not None
+    assert [(one["spammer"], one["spammer_p"]) for one in people.to_pylist()] == [("unclear", 1.0)] * 2

@@ -31,6 +31,7 @@ KINDS = ("csv", "csv.gz", "parquet")
 _BATCH_ROWS = 1 << 18
 _JOINED_ROWS = 1 << 22
 _WIDEST = 256  # bytes of values that all have one width: numbers, ids
+WHOLE_BELOW = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}  # bits of a float: it tells integers apart below
 _RAGGED = re.compile(
     r"(?:Row #(?P<row>\d+): )?Expected (?P<expected>\d+) columns, got (?P<got>\d+): (?P<text>.*)", re.DOTALL
 )  # as Arrow says it
@@ -231,6 +232,7 @@ def batches(
         bounds.check_rows(first - 1 + batch.num_rows, path, floor=most)
         columns: dict[str, Column] = {}
         for name in wanted:
+            _check_told_apart(path, name, batch.column(name))
             with reading(path, f"texts, numbers or booleans in the column {name}"):
                 columns[name] = _as_column(batch.column(name))
         yield from [(first, columns)] if blanks else _without_blanks(first, columns)
@@ -348,6 +350,19 @@ def _checked_parquet(path: Path, wanted: Sequence[str], most: int) -> list[str]:
     bounds.check_unpacked(unpacked, path.stat().st_size, str(path), "write it as plain CSV")
     columns = (metadata.schema.column(place) for place in range(metadata.num_columns))
     return [column.path for column in columns if column.path in wanted and column.physical_type == "BYTE_ARRAY"]
+
+
+def _check_told_apart(path: Path, name: str, array: Any) -> None:
+    """Refuses floating-point numbers so large that neighbours are one: as ids they would join what is apart."""
+    if not pa.types.is_floating(array.type):
+        return
+    most = WHOLE_BELOW[array.type.bit_width]
+    largest = pc.max(pc.abs(pc.if_else(pc.is_finite(array), array, None))).as_py() or 0
+    if largest >= most:
+        raise DataError(
+            f"{path}: expected texts or integers in the column {name}, got the number {largest:.17g}, a float: from "
+            f"{most:,} on these take several integers for one; write the column as integers or as texts"
+        )
 
 
 def _as_column(array: Any) -> Column:

@@ -16,7 +16,7 @@ from crowdsweep.importing.features import FeaturesOfItems
 from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.image_names import ImagesOfItems
 from crowdsweep.importing.measures import check_no_measures
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
+from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, told_chose_nothing
 from crowdsweep.importing.whole_columns import is_positive, read_whole_columns
 
 
@@ -43,7 +43,7 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
     imported = read_whole_columns(path, asked) or _read_row_by_row(path, asked)
     rows = imported.coded
     times = np.bincount(rows.label, minlength=len(rows.labels)).tolist()
-    check_no_measures(path, {label: n for (label,), n in zip(rows.labels, times, strict=True)})
+    check_no_measures(path, {label: n for given, n in zip(rows.labels, times, strict=True) for label in given})
     return imported
 
 
@@ -55,6 +55,7 @@ def _read_row_by_row(path: Path, asked: Asked) -> ImportedRows:
     named = [name for name in (*given, *inside, *(asked.features or ())) if name is not None]
     images = ImagesOfItems(path, asked.image, asked.missing)
     features = FeaturesOfItems(asked.features or (), asked.missing)
+    chose_nothing = 0
     for where, record in records(path, named, lambda: gathered.leave_out("rows without anything in them")):
         text = None if asked.text is None else record[asked.text]
         item = gathered.item(record[str(asked.item)], f"{where}, column {asked.item}", text)
@@ -64,10 +65,12 @@ def _read_row_by_row(path: Path, asked: Asked) -> ImportedRows:
         weight = "" if asked.missing(weight) else weight
         if weight and not is_positive(weight):
             raise DataError(f"{where}, column {asked.weight}: expected a positive finite number, got {weight!r}")
+        label = record[str(asked.label)]
+        chose_nothing += (nothing := asked.chose_nothing(label))
         gathered.answer(
             item,
             record[str(asked.annotator)],
-            [record[str(asked.label)]],
+            [] if nothing else [label],
             where,
             key=f"column {asked.label}",
             weight=weight,
@@ -78,5 +81,8 @@ def _read_row_by_row(path: Path, asked: Asked) -> ImportedRows:
         gold.add_file(gathered, file, str(asked.item), str(asked.label))
     gold.note(gathered)
     images.note(gathered)
-    imported = gathered.imported(multilabel=False, gold=gold.found)
-    return replace(imported, features=features.found, feature_names=features.columns, image=images.found)
+    gathered.notes += told_chose_nothing(chose_nothing)
+    imported = gathered.imported(multilabel=asked.scale == "multilabel", gold=gold.found)
+    return replace(
+        imported, multilabel=False, features=features.found, feature_names=features.columns, image=images.found
+    )
