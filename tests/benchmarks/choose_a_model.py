@@ -6,8 +6,8 @@
 many annotators that each has three or four. `distributions`: how likely held-out answers of job tweets are. `classes`:
 several classes per item. `seconds`: what models of labels alone take for the 8,000 labels of rte, by the clock. A table
 is a sweep at defaults, which goes on where it was, and is printed in Markdown with the seconds of a trial. The ranks
-are those of `make leaderboard`, points over the vote those of `make table`, simulated crowds of four labels per annotator
-those of `choosing_without_gold.py`, of half a label those of `crowdsweep run sparsity-digits`.
+are those of `make leaderboard`, points over the vote those of `make table`, simulated crowds of four labels per
+annotator those of `choosing_without_gold.py`, of half a label those of `crowdsweep run sparsity-digits`.
 """
 
 import argparse
