@@ -142,7 +142,8 @@ def in_words(gains: dict[str, np.ndarray], n_datasets: int) -> str:
     for name, differences in gains.items():
         low, high = ttest_1samp(differences, 0.0).confidence_interval()
         verdict = raised if low > 0 else lowered if high < 0 else unclear
-        shown[verdict].append(f"`{name}` ({differences.mean():+.1f} points, {low:+.1f} to {high:+.1f})")
+        of = "" if len(differences) == n_datasets else f" on {len(differences)} of them"
+        shown[verdict].append(f"`{name}` ({differences.mean():+.1f} points, {low:+.1f} to {high:+.1f}{of})")
     told = "; ".join(f"{verdict} {', '.join(names)}" for verdict, names in shown.items() if names)
     return f"**Does it help?** Over {n_datasets} datasets a search {told}."
 
@@ -173,10 +174,11 @@ def ran(found: AnalysedSweep) -> str:
     day = datetime.fromtimestamp(state.finished[-1].time, tz=UTC).date()
     named = [name for name in ("crowdsweep", "python", "numpy", "torch") if name in state.environment]
     versions = ", ".join(f"{name} {state.environment[name]}" for name in named)
-    seconds = sum(result.wall_s for result in state.results.values())
+    asked = {trial.spec.key for trial in found.trials}  # the record may hold others, of an earlier sweep file
+    seconds = sum(state.results[key].wall_s for key in asked)
     failed = f", {found.counts['failed']} of them failed" if found.counts["failed"] else ""
     return (
-        f"Run on {day}: {len(state.results):,} trials{failed}, {about_words(seconds)} of fitting, on "
+        f"Run on {day}: {len(asked):,} trials{failed}, {about_words(seconds)} of fitting, on "
         f"{machine.usable_cores()} cores ({platform.machine()}); {versions}."
     )
 
