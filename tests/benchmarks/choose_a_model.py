@@ -23,7 +23,7 @@ SWEEPS: dict[str, dict[str, Any]] = {
         "datasets": [
             {"name": "labelme", "annotators": [59, 800]},
             {"name": "music-genre", "annotators": [44, 1000]},
-            {"name": "digits", "annotators": [100, 1800]},
+            {"name": "digits", "annotators": [60, 1000]},
             {"name": "gaussians", "annotators": [100, 3000]},
         ],
         "models": ["crowd-layer", "dl-em", "cmm", "speelfc-d", "crowdlab", "pd", "soft-mv", "dl-ds", "hard-mv"],
