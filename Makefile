@@ -70,6 +70,7 @@ leaderboard: $(VENV)/installed
 	$(BIN)/crowdsweep run leaderboard
 	$(BIN)/crowdsweep run leaderboard-features
 	$(BIN)/crowdsweep run leaderboard-searched
+	$(BIN)/crowdsweep run leaderboard-features-searched
 	$(BIN)/python tests/assets/leaderboard.py
 
 check: setup lint layers types docs test

@@ -134,13 +134,13 @@ def _key_table(found: Mapping[str, Key]) -> str:
     rows = [
         [
             f'<span id="{path}">`{path}`</span>',
-            key.takes,
             f"`{key.default}`" if key.default else "",
+            key.takes,
             _sentence(key.about),
         ]
         for path, key in found.items()
     ]
-    return _table(["key", "takes", "default", "meaning"], rows)
+    return _table(["key", "default", "takes", "what it does"], rows)
 
 
 def _metrics() -> str:
@@ -186,9 +186,16 @@ def _command_parts(group: click.Group, above: click.Context, mark: str) -> Itera
             continue
         yield f"```\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```"
         records = [param.get_help_record(context) for param in command.get_params(context)]
-        rows = [[f"`{words}`", about] for words, about in filter(None, records) if about and "--help" not in words]
+        rows = [_option(*record) for record in filter(None, records) if record[1] and "--help" not in record[0]]
         if rows:
             yield _table(["option", "what it does"], rows)
+
+
+def _option(words: str, about: str) -> list[str]:
+    """Returns an option and what it does; of several choices, they stand in the sentence, where a line may break."""
+    name, _, choices = words.partition(" [")
+    told = f"{_sentence(about)} One of `{'`, `'.join(choices.rstrip(']').split('|'))}`." if "|" in choices else about
+    return [f"`{name if '|' in choices else words}`", told]
 
 
 def _help(paragraph: str) -> str:
@@ -207,8 +214,10 @@ def _sentence(text: str) -> str:
 
 
 def _table(head: list[str], rows: Any) -> str:
+    """Returns a table of which each row is a paragraph where the window is narrow (`site.css`)."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+    table = "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+    return f'<div class="rows" markdown="1">\n\n{table}\n\n</div>'
 
 
 def _cell(text: str) -> str:

@@ -29,8 +29,6 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "search_spaces" / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "crowdsweep" / "data" / "README.md").read_text(encoding="utf-8")
-COMMANDS = (ROOT / "crowdsweep" / "cli" / "README.md").read_text(encoding="utf-8")
-PYTHON = (ROOT / "crowdsweep" / "api" / "README.md").read_text(encoding="utf-8")
 MODELS = (ROOT / "crowdsweep" / "models" / "README.md").read_text(encoding="utf-8")
 ROOMS = ("clusters", "crowdsweep", "search_spaces", "tests")
 PAGES = [ROOT / "README.md", *(page for room in ROOMS for page in sorted((ROOT / room).rglob("README.md")))]
@@ -42,20 +40,6 @@ def test_every_command_of_the_tour_runs(tmp_path: Path, warm: WarmServer) -> Non
     for written in ("crowdsweep-runs/photos/labels", "labels", "photos-labels"):
         assert len((tmp_path / written / "labels.csv").read_text().splitlines()) == 11, written
     assert re.search(r'^"dan",8,0\.2', (tmp_path / "labels/annotators.csv").read_text(), re.MULTILINE)
-
-
-def test_a_sweep_is_walked_through_from_its_file_to_labels(tmp_path: Path, warm: WarmServer) -> None:
-    printed = run_tour(COMMANDS, tmp_path, warm)
-    assert (tmp_path / "crowdsweep-runs/first/report.html").stat().st_size > 10_000
-    assert "0 to go" in printed
-    assert len((tmp_path / "crowdsweep-runs/first/labels/labels.csv").read_text().splitlines()) == 6
-
-
-def test_the_library_is_walked_through(tmp_path: Path, warm: WarmServer) -> None:
-    printed = run_tour(PYTHON, tmp_path, warm)
-    assert "[0 1] [[0." in printed  # the estimator's
-    assert len((tmp_path / "labels/labels.csv").read_text().splitlines()) == 4
-    assert "Holm" in printed  # the methods paragraph
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +55,6 @@ def test_the_added_models_are_in_the_reports_and_pass_the_contract(with_a_model:
         page = (folder / f"crowdsweep-runs/{report}/report.html").read_text(encoding="utf-8")
         assert all(name in page for name in names), report
     assert "smoothing" in printed
-    assert re.search(r"\b19 +False +0\.9", printed)  # what somebody like dan would say of photo 19
     environment = {**os.environ, "CROWDSWEEP_PLUGINS": str(folder / "plugins")}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0"]
     done = subprocess.run(
@@ -153,20 +136,15 @@ def test_the_examples_of_every_form_are_imported(tmp_path: Path, warm: WarmServe
     printed = run_tour(DATA, tmp_path, warm)
     for told in (
         "by-hand: usable",
-        "class 'cat' stands for 'Cat' (1), 'cat' (2)",
         "matrix: 2 items, 2 annotators, 3 labels, 2 classes",
         "from-doccano: 2 items, 2 annotators, 4 labels, 2 classes",
         "mturk.csv: rejected assignments left out: 1",
-        "reviews-1: 4 items, 3 annotators, 10 labels, 2 classes",
-        "reviews-3: 4 items, 3 annotators, 10 labels, 2 classes",
         "album: 2 answers added, gold of 1 items: 2 items (1 new), 1 annotators (1 new); 6 labels now",
         "album: nothing is new, nothing was added; 6 labels",
         "the last one kept: photo-1 by bob: 'dog', then 'cat'",
         "moons",
     ):
         assert told in printed, told
-    guessed, told = ((tmp_path / f"reviews-{n}" / "items.csv").read_text() for n in (1, 2))
-    assert guessed == told
     assert (tmp_path / "crowdsweep-runs/moons/report.html").is_file()
 
 

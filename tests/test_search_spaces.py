@@ -44,6 +44,7 @@ def test_the_files_that_the_documentation_names_are_here() -> None:
         "leaderboard",
         "leaderboard-features",
         "leaderboard-searched",
+        "leaderboard-features-searched",
     }
 
 
@@ -93,8 +94,9 @@ def test_the_leaderboards_page_is_of_their_files() -> None:
     """
     page = (FOLDER / "LEADERBOARD.md").read_text()
     *sections, last = page.split("\n## ")[1:]
-    for model in load_sweep(FOLDER / "leaderboard-searched.yaml").models:
-        assert last.count(f"\n| {model.name} ") == 1
+    for name, part in zip(("", "features-"), last.split("\n### ")[1:], strict=True):
+        for model in load_sweep(FOLDER / f"leaderboard-{name}searched.yaml").models:
+            assert part.count(f"\n| {model.name} ") == 1
     assert 1 <= len(sections) <= 2
     for name, section in zip(("leaderboard", "leaderboard-features"), sections, strict=False):
         sweep = load_sweep(FOLDER / f"{name}.yaml")

@@ -1,9 +1,11 @@
 """The tutorials and how-to pages of the documentation site run whole, and print what they show."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from killable_server import KillableServer
 from tours import BLOCK, run_tour
 from warm import WarmServer
 
@@ -14,18 +16,37 @@ PAGES = {
     for page in sorted((SITE / room).glob("*.md"))
 }
 LONG = (
-    *("how-to/go-on-after-a-crash", "how-to/judge-the-judges", "how-to/learn-disagreement", "how-to/use-texts"),
-    *("how-to/write-it-up", "tutorials/comparing-models", "tutorials/how-many-labels"),
+    *("how-to/find-clusters", "how-to/go-on-after-a-crash", "how-to/judge-the-judges", "how-to/learn-disagreement"),
+    *("how-to/read-a-report", "how-to/use-python", "how-to/use-texts", "how-to/write-it-up"),
+    *("tutorials/comparing-models", "tutorials/how-many-labels"),
 )
-SLOW = {
+MARKS = {
+    "how-to/use-a-tracking-server": [pytest.mark.long],
+    "how-to/use-an-object-store": [pytest.mark.xdist_group("s3")],
+    "how-to/use-ray-tune": [pytest.mark.long, pytest.mark.ray],
     "tutorials/on-a-cluster": [pytest.mark.long, pytest.mark.ray, pytest.mark.xdist_group("clusters")],
     **{name: [pytest.mark.long] for name in LONG},
 }
+SERVERS = {"how-to/use-a-tracking-server": "tracking_server", "how-to/use-an-object-store": "s3"}
+"""Fixtures that have commands of a page meet a server."""
 TOURS = [name for name, text in PAGES.items() if "\n```sh\n" in text]
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, [])) for name in TOURS])
-def test_a_page_runs_and_prints_what_it_shows(name: str, tmp_path: Path, warm: WarmServer) -> None:
+@pytest.fixture
+def tracking_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    server = KillableServer(tmp_path)
+    server.start()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    yield
+    server.kill()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [])) for name in TOURS])
+def test_a_page_runs_and_prints_what_it_shows(
+    name: str, tmp_path: Path, warm: WarmServer, request: pytest.FixtureRequest
+) -> None:
+    if name in SERVERS:
+        request.getfixturevalue(SERVERS[name])
     document = PAGES[name]
     printed = plain_lines(run_tour(document, tmp_path / "here", warm))
     for language, _, text in BLOCK.findall(document):

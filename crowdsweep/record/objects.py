@@ -287,8 +287,8 @@ def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
         return from_url(str(replace(place, parts=())), **more)
     except (BaseError, ValueError, OSError) as error:
         raise BadInput(
-            f"{place}: what the environment says of this store is not enough: {_said(error)}; see clusters/README.md "
-            f"for the variables that each kind of store needs"
+            f"{place}: what the environment says of this store is not enough: {_said(error)}; "
+            f"docs/pages/how-to/use-an-object-store.md has the variables that each kind of store needs"
         ) from None
 
 

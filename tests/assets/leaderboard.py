@@ -2,7 +2,7 @@
 
     make leaderboard
     python tests/assets/leaderboard.py [--store STORE] [--features-store STORE] [--searched-store STORE]
-                                       [--features-note SENTENCE]
+                                       [--features-searched-store STORE] [--features-note SENTENCE]
 
 Every number is read from these records. A sweep that has none yet is left out of the page. The note stands behind the
 machine's description, where there is more to say of it.
@@ -34,11 +34,12 @@ from crowdsweep.views.tables.texts import to_markdown
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "search_spaces" / "LEADERBOARD.md"
 SWEEPS = ("leaderboard", "leaderboard-features")
-SEARCHED = "leaderboard-searched"
+SEARCHED = ("leaderboard-searched", "leaderboard-features-searched")
 TITLES = (
     "Models of labels alone: who labels items right",
     "Models with features: who labels items that nobody labelled",
 )
+ACCURACY = ("train_accuracy", "test_accuracy")
 BRIER = ("train_brier", "test_brier")
 INTRODUCTION = """\
 # Models on the public datasets
@@ -59,11 +60,14 @@ is no held-out likelihood, as reported fits train on every annotation. Printed v
 and of sentiment-polarity of other features too: a difference is no error of either.
 """,
 )
+SEARCHED_TITLES = ("Models of labels alone", "Models with features")
 SEARCHED_PROSE = """\
-`leaderboard-searched.yaml`, of models of labels alone. Settings are chosen by the likelihood of held-out answers, so
-without gold, and fitted again to all annotations. Accuracy is the mean over datasets; the difference has a 95 %
-interval in which datasets vary (t), and beside it stands on how many datasets a search labels more items right, and on
-how many fewer. The Brier score says how far probabilities are off: less is better.
+## Does a search help?
+
+Settings are chosen by the likelihood of held-out answers, so without gold, and fitted again to all annotations.
+Accuracy is the mean over datasets; the difference has a 95 % interval in which datasets vary (t, for each model alone),
+and beside it stands on how many datasets a search labels more items right, and on how many fewer. The Brier score says
+how far probabilities are off: less is better.
 """
 TIMES = """\
 Time per trial, a share of its batch's, by the clock: other work of the machine counts too. Memory is the most of a
@@ -76,15 +80,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--store", type=Path, default=Path("crowdsweep-runs") / SWEEPS[0])
     parser.add_argument("--features-store", type=Path, default=Path("crowdsweep-runs") / SWEEPS[1])
-    parser.add_argument("--searched-store", type=Path, default=Path("crowdsweep-runs") / SEARCHED)
+    parser.add_argument("--searched-store", type=Path, default=Path("crowdsweep-runs") / SEARCHED[0])
+    parser.add_argument("--features-searched-store", type=Path, default=Path("crowdsweep-runs") / SEARCHED[1])
     parser.add_argument("--features-note", default="")
     asked = parser.parse_args()
     notes = ("", f" {asked.features_note}" if asked.features_note else "")
     stores = [asked.store, *([asked.features_store] if asked.features_store.exists() else [])]
     found = [finished(store) for store in stores]
     parts = [part for place, one in enumerate(found) for part in section(place, one, notes[place])]
-    if asked.searched_store.exists():
-        parts += searched(finished(asked.searched_store))
+    parts.append(SEARCHED_PROSE)
+    for place, store in enumerate((asked.searched_store, asked.features_searched_store)):
+        if store.exists():
+            parts += searched(place, finished(store))
     text = "\n".join([INTRODUCTION, *parts])
     PAGE.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
@@ -112,17 +119,38 @@ def section(place: int, found: AnalysedSweep, note: str) -> Iterator[str]:
     yield f"### Seconds and memory\n\n{times(found.comparison, accuracy)}\n{TIMES}"
 
 
-def searched(found: AnalysedSweep) -> Iterator[str]:
-    """Yields what a search changes of each model that stands at its defaults too."""
-    yield f"## Does a search help?\n\n{SEARCHED_PROSE}\n{ran(found)}\n"
+def searched(place: int, found: AnalysedSweep) -> Iterator[str]:
+    """Yields what a search changes of each model that stands at its defaults too, in words and as a table."""
+    yield f"### {SEARCHED_TITLES[place]}\n\n`{SEARCHED[place]}.yaml`. {ran(found)}\n"
     blocks = [{score.model: score for score in block.scores} for block in found.comparison.datasets]
     rows: list[list[str]] = []
+    gains: dict[str, np.ndarray] = {}
     for name in {name: None for block in blocks for name in block if f"{name}-searched" in block}:
         pairs = [(block[name], block[f"{name}-searched"]) for block in blocks if f"{name}-searched" in block]
-        rows.append([name, *difference(pairs, "train_accuracy", percent=True), *difference(pairs, BRIER[0])])
+        gains[name] = 100 * np.subtract(*means(pairs, ACCURACY[place])[::-1])
+        rows.append([name, *difference(pairs, ACCURACY[place], percent=True), *difference(pairs, BRIER[place])])
+    yield f"{in_words(gains, len(blocks))}\n"
     heads = ["model", "accuracy, %", "searched", "difference", "more, fewer"]
     heads += ["Brier score", "searched ", "difference ", "lower, higher"]
     yield to_markdown(pa.table(dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))), right=heads[1:])
+
+
+def in_words(gains: dict[str, np.ndarray], n_datasets: int) -> str:
+    """Returns the answer: of which models accuracy rises or falls by more than datasets vary, in points."""
+    raised, lowered, unclear = (f"{verb} the accuracy of" for verb in ("raises", "lowers", "is not shown to change"))
+    shown: dict[str, list[str]] = {raised: [], lowered: [], unclear: []}
+    for name, differences in gains.items():
+        low, high = ttest_1samp(differences, 0.0).confidence_interval()
+        verdict = raised if low > 0 else lowered if high < 0 else unclear
+        of = "" if len(differences) == n_datasets else f" on {len(differences)} of them"
+        shown[verdict].append(f"`{name}` ({differences.mean():+.1f} points, {low:+.1f} to {high:+.1f}{of})")
+    told = "; ".join(f"{verdict} {', '.join(names)}" for verdict, names in shown.items() if names)
+    return f"**Does it help?** Over {n_datasets} datasets a search {told}."
+
+
+def means(pairs: Sequence[tuple[Score, Score]], metric: str) -> list[np.ndarray]:
+    """Returns the means of a metric on each dataset, of each place of the pairs."""
+    return [np.array([pair[place].metrics[metric].mean for pair in pairs]) for place in (0, 1)]
 
 
 def difference(
@@ -130,7 +158,7 @@ def difference(
 ) -> tuple[str, str, str, str]:
     """Returns means of a metric before and after, their difference with its interval, and on how many datasets it rises
     and falls (falls and rises, of what is not in percent)."""
-    before, after = (np.array([pair[place].metrics[metric].mean for pair in pairs]) for place in (0, 1))
+    before, after = means(pairs, metric)
     scale, digits = (100.0, 1) if percent else (1.0, 3)
     gains = scale * (after - before)
     low, high = ttest_1samp(gains, 0.0).confidence_interval()
@@ -146,10 +174,11 @@ def ran(found: AnalysedSweep) -> str:
     day = datetime.fromtimestamp(state.finished[-1].time, tz=UTC).date()
     named = [name for name in ("crowdsweep", "python", "numpy", "torch") if name in state.environment]
     versions = ", ".join(f"{name} {state.environment[name]}" for name in named)
-    seconds = sum(result.wall_s for result in state.results.values())
+    asked = {trial.spec.key for trial in found.trials}  # the record may hold others, of an earlier sweep file
+    seconds = sum(state.results[key].wall_s for key in asked)
     failed = f", {found.counts['failed']} of them failed" if found.counts["failed"] else ""
     return (
-        f"Run on {day}: {len(state.results):,} trials{failed}, {about_words(seconds)} of fitting, on "
+        f"Run on {day}: {len(asked):,} trials{failed}, {about_words(seconds)} of fitting, on "
         f"{machine.usable_cores()} cores ({platform.machine()}); {versions}."
     )
 

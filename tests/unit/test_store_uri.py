@@ -91,7 +91,7 @@ def test_a_missing_package_is_told_with_what_to_install(monkeypatch: pytest.Monk
 
 def test_what_a_store_needs_and_nobody_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
-    with pytest.raises(BadInput, match=r"Account must be specified.*clusters/README.md"):
+    with pytest.raises(BadInput, match=r"Account must be specified.*use-an-object-store.md"):
         Objects(StoreUri("az", "container", ("x",)))
 
 

@@ -17,7 +17,7 @@ Deviations: u and v start at one half, the mean of the authors' random start, an
 crowd-kit puts for a zero. A skill has the sign of the annotator's agreement with all who share items, weighted by their
 skills and by shared items, with all signs + at first; the authors take an eigenvector's. Items get the posterior that
 the probabilities imply. An annotator who shares no item has the mean accuracy of the others. Memory grows with the
-pairs of annotators who share an item, hence with the square of an item's labels: data with more than `_MOST_PAIRS` are
+pairs of annotators who share an item, hence with the square of an item's labels: data with more than 20 million are
 refused.
 """
 
