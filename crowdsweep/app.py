@@ -20,7 +20,7 @@ from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
 from crowdsweep.errors import BadInput, CrowdsweepError, InfeasibleRequest, JournalLocked
 from crowdsweep.paths import is_file
 from crowdsweep.record.events import Mirror
-from crowdsweep.record.fetched import stands_in
+from crowdsweep.record.fetched import exists_in
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.store_files import JOURNAL_FILE, check_store
 from crowdsweep.record.store_uri import Store
@@ -33,7 +33,7 @@ from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweep.warm_start import recorded_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.tracking.uri import has_place
-from crowdsweep.views.notify import Others, message_of, others_of, tell_others
+from crowdsweep.views.notify import NotifyTargets, message_of, notify_targets, send_notifications
 from crowdsweep.views.terminal.messages import tell
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def run_to_the_end(
         tell: takes what was registered, in words.
         show: takes what the sweep found, once the report is written.
         show_end: takes how the run ended, also where the report cannot be written.
-        command: that is told of the end; see `others_of`.
+        command: that is told of the end; see `notify_targets`.
 
     Raises:
         BadInput, JournalLocked, InfeasibleRequest, NotWritten, NotOurs: as `run` and `finish`.
@@ -180,7 +180,7 @@ def notifying(config: SweepConfig, store: Store, command: str | None = None) -> 
 
     Args:
         config, store: of the sweep.
-        command: as `others_of`.
+        command: as `notify_targets`.
 
     Yields:
         A list that takes the outcome, once there is one.
@@ -188,7 +188,7 @@ def notifying(config: SweepConfig, store: Store, command: str | None = None) -> 
     Raises:
         BadInput: the command is none that could be run here.
     """
-    others = others_of(config.notify.url, command)
+    others = notify_targets(config.notify.url, command)
     if others.url:  # whatever is quiet: the file may be a stranger's
         _say(f"{config.name}: {others.host} is told when this sweep ends (notify.url)")
     ended: list[SweepOutcome] = []
@@ -197,17 +197,17 @@ def notifying(config: SweepConfig, store: Store, command: str | None = None) -> 
         yield ended
     except (BadInput, JournalLocked, InfeasibleRequest):
         if not ended:
-            others = Others()
+            others = NotifyTargets()
         raise
     except Exception as broken:
         error = type(broken).__name__
         raise
     except BaseException:  # a second Ctrl-C
-        others = Others()
+        others = NotifyTargets()
         raise
     finally:
         if (others.url or others.command) and not any(outcome.dropped for outcome in ended):
-            for words in tell_others(others, message_of(store, config.name, error)):
+            for words in send_notifications(others, message_of(store, config.name, error)):
                 _log.warning("the end of the sweep could not be told to %s", words)
 
 
@@ -222,12 +222,12 @@ def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "Analyse
         NotWritten, NotOurs: as `write_report`.
     """
     from crowdsweep.analysis.sweep import analysed  # noqa: PLC0415 - see above
-    from crowdsweep.views.in_mlflow import make_up, show_when_ended  # noqa: PLC0415 - see above
+    from crowdsweep.views.in_mlflow import catch_up_words, show_when_ended  # noqa: PLC0415 - see above
     from crowdsweep.views.report_files import write_files  # noqa: PLC0415 - see above
 
     if outcome.dropped:
         if outcome.mlflow_lacks:
-            _log.warning("%s", make_up(store, outcome.mlflow_lacks, ""))
+            _log.warning("%s", catch_up_words(store, outcome.mlflow_lacks, ""))
         return None
     found = analysed(store)
     write_files(found)
@@ -288,7 +288,7 @@ def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome,
     from crowdsweep.labelling.recipe import RECIPE  # noqa: PLC0415 - see above
 
     store, folder = found.store, found.store / "labels"
-    if not outcome.ran and stands_in(folder, RECIPE):
+    if not outcome.ran and exists_in(folder, RECIPE):
         return
     try:
         chosen = chosen_of_sweep(found)
@@ -298,7 +298,7 @@ def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome,
     except (CrowdsweepError, OSError) as error:
         _log.warning("tracking.register: nothing could be registered: %s", error)
         return
-    if not stands_in(folder, "classifier"):
+    if not exists_in(folder, "classifier"):
         _log.warning("tracking.register: %s has no classifier that could be registered; see --model", chosen.model)
 
 

@@ -42,7 +42,7 @@ def names_in(folder: str | Path) -> list[str]:
         return []
 
 
-def at_home(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """Returns a path whose `~` is the person's home; as it is where nobody of that name has one."""
     try:
         return Path(path).expanduser()

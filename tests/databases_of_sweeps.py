@@ -180,7 +180,7 @@ def read_database(place: Path, rng: random.Random) -> None:
     with _forgotten(uri):
         match rng.choice(["ui", "ui", "mirror", "run"]):
             case "ui":
-                ui._brought_along(store, state, store / DATABASE, lambda told: None)
+                ui._relocated(store, state, store / DATABASE, lambda told: None)
             case "mirror":
                 rebuild(state, uri, EXPERIMENT)
             case _:

@@ -14,7 +14,7 @@ from journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import UnknownName
 from crowdsweep.record.events import Event
-from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_knobs
+from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_settings
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 
@@ -23,9 +23,9 @@ _MODELS = ("majority-vote", "dawid-skene")
 
 def check_defaults(template: StudyTemplate) -> None:
     """Every knob accepts its own default, and says in a line what it is."""
-    knobs = check_knobs(template, {})
+    knobs = check_settings(template, {})
     _require(set(knobs) == set(template.knobs), "a knob has no value")
-    _require(check_knobs(template, knobs) == knobs, "a checked value is not accepted again")
+    _require(check_settings(template, knobs) == knobs, "a checked value is not accepted again")
     for name, knob in template.knobs.items():
         _require(knob.about.strip(), f"knob {name} has no description")
         _require("\n" not in knob.about, f"knob {name} is described in more than a line")
@@ -34,7 +34,7 @@ def check_defaults(template: StudyTemplate) -> None:
 def check_unknown_knob(template: StudyTemplate) -> None:
     """A knob that does not exist is refused."""
     try:
-        check_knobs(template, {"no_such_knob": 1})
+        check_settings(template, {"no_such_knob": 1})
     except UnknownName as error:
         _require("no_such_knob" in str(error), "the message does not name the knob")
     else:
@@ -45,7 +45,7 @@ def check_plans_pure(template: StudyTemplate) -> None:
     """Planning gives the same sweep each time, leaves its argument alone, and never plans a cell twice."""
     config = study_config(template)
     before = json.dumps(config_to_mapping(config), sort_keys=True)
-    first, second = (template.plans(check_knobs(template, {}), config) for _ in range(2))
+    first, second = (template.plans(check_settings(template, {}), config) for _ in range(2))
     _require(json.dumps(config_to_mapping(first)) == json.dumps(config_to_mapping(second)), "two plans differ")
     _require(json.dumps(config_to_mapping(config), sort_keys=True) == before, "the sweep was changed in place")
     cells = [(entry.name, json.dumps(dict(entry.params), sort_keys=True)) for entry in first.datasets]
@@ -133,7 +133,7 @@ def study_config(template: StudyTemplate) -> SweepConfig:
 
 def _events(template: StudyTemplate, value: Callable[[int, int], float | None]) -> list[Event]:
     """Returns three trials of each model on every dataset that the template plans, with this accuracy."""
-    planned = template.plans(check_knobs(template, {}), study_config(template))
+    planned = template.plans(check_settings(template, {}), study_config(template))
     events: list[Event] = []
     for place, entry in enumerate(planned.datasets):
         for model in _MODELS:
@@ -146,6 +146,6 @@ def _events(template: StudyTemplate, value: Callable[[int, int], float | None]) 
 def _check_report(template: StudyTemplate, events: Sequence[Event]) -> StudyReport:
     models: list[dict[str, Any]] = [{"name": name, "label": name, "params": {}} for name in _MODELS]
     table = results_table(folded(made_up_sweep(events, models=models)))
-    report = template.summarise(table, check_knobs(template, {}))
+    report = template.summarise(table, check_settings(template, {}))
     _require(report.title.strip(), "the report has no title")
     return report

@@ -113,7 +113,7 @@ def objectives_words(search: SearchShown) -> str:
     return "; ".join([f"{readable(search.metric)} ({search.goal})", *further])
 
 
-def flattery(searched: float | None, fresh: Estimate | None, metric: str) -> str:
+def optimism(searched: float | None, fresh: Estimate | None, metric: str) -> str:
     """Returns how a score that chose a point compares with fresh seeds; nothing where one of them is missing."""
     if searched is None or fresh is None:
         return ""

@@ -12,7 +12,7 @@ from crowdsweep.studies.contract import (
     ScoredBy,
     StudyReport,
     StudyTemplate,
-    check_knobs,
+    check_settings,
     find_template,
     with_datasets,
     with_gold_models,
@@ -47,7 +47,7 @@ def study_report(
         short_name(row.dataset, among): ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
         for row in sorted(state.plan.datasets, key=lambda row: row.heldout)
     }
-    told, checked = with_datasets(table, datasets), check_knobs(template, knobs)
+    told, checked = with_datasets(table, datasets), check_settings(template, knobs)
     if template.summarise_by_item is not None:
         return template.summarise_by_item(told, checked, item_scores)
     return template.summarise(told, checked)

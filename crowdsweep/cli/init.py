@@ -19,7 +19,7 @@ from crowdsweep.units import counted
 if TYPE_CHECKING:
     from crowdsweep.data.dataset import CrowdDataset, Scale
     from crowdsweep.importing.guess import Guess
-    from crowdsweep.sweep.starter.begin import Begun
+    from crowdsweep.sweep.starter.begin import StarterSweep
 
 _NOTHING = "-"
 """What a person types for no column."""
@@ -70,7 +70,7 @@ def init(
         guess = _confirmed(guess)
     guess = settled(source, guess)
     say(plain(f"{source}: {guess.what}"))
-    begun: list["Begun"] = []
+    begun: list["StarterSweep"] = []
 
     def beside(dataset: "CrowdDataset") -> Mapping[str, str]:
         begun.append(starter_files(dataset, place))
@@ -130,7 +130,7 @@ def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
         say(plain(f"there is no column {said!r}, but {', '.join(guess.header)}"), err=True)
 
 
-def _tell(folder: Path, begun: "Begun") -> None:
+def _tell(folder: Path, begun: "StarterSweep") -> None:
     """Says what was written and what to type next."""
     from crowdsweep.data.on_disk.description import read_description
     from crowdsweep.sweep.starter.sweep_text import next_commands

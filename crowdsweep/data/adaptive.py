@@ -24,7 +24,7 @@ _MOST = 1.0 - 1e-6
 RowMask = Bool[np.ndarray, " annotations"]
 
 
-def keep_where_they_tell_most(annotations: Annotations, labels: int, draws: np.random.Generator) -> RowMask:
+def keep_most_informative(annotations: Annotations, labels: int, draws: np.random.Generator) -> RowMask:
     """Keeps at most that many labels per item on average, by the order of adaptive labelling; all, where there are
     fewer. A smaller sample lies inside a larger one of the same generator. O(rounds × labels).
 

@@ -20,7 +20,7 @@ from crowdsweep.data.on_disk.folder import is_dataset_folder, read_folder
 from crowdsweep.data.public import PUBLIC_DATASETS
 from crowdsweep.data.search_path import SEARCH_PATH, search_path
 from crowdsweep.errors import DataError, UnknownName
-from crowdsweep.paths import at_home, is_folder, names_in
+from crowdsweep.paths import expand_home, is_folder, names_in
 from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 
@@ -274,7 +274,7 @@ def _folders() -> list[str]:
 
 def find_folder(name: str) -> Path:
     """Returns the folder that a name or path means; a name is never joined with anything but a search path's entry."""
-    path = at_home(name)
+    path = expand_home(name)
     if len(path.parts) == 1 and name not in (".", ".."):
         for place in search_path():
             if is_dataset_folder(place / name):

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float64, Int8, Int32
 
 from crowdsweep.arrays import AnnotatorFeatures, Confusions, ItemFeatures
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.missing import LeftOut
+from crowdsweep.data.missing import MissingLabels
 from crowdsweep.errors import DataError
 
 Scale = Literal["nominal", "ordinal", "multilabel"]
@@ -215,7 +215,7 @@ class CrowdDataset:
     seed_dependent: bool = False
     folder: str = ""
     unread_columns: tuple[str, ...] = ()
-    left_out: LeftOut = field(default_factory=LeftOut)
+    left_out: MissingLabels = field(default_factory=MissingLabels)
 
     def __post_init__(self) -> None:
         if len(self.class_labels) != len(self.class_names):

@@ -94,7 +94,7 @@ USUAL = Missing()
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class MissingLabels:
     """The labels that were missing values, by what stood in their place.
 
     Attributes:
@@ -126,7 +126,7 @@ class LeftOut:
         return any(text.strip() for text in self.counts)
 
 
-def perhaps_missing(labels: Sequence[str]) -> list[str]:
+def likely_missing(labels: Sequence[str]) -> list[str]:
     """Returns the classes that are called as people write that there is no answer."""
     return [label for label in labels if _plainly(label) in ASK_TO_BE_SURE]
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from crowdsweep.paths import at_home
+from crowdsweep.paths import expand_home
 
 SEARCH_PATH = "CROWDSWEEP_DATA"
 DEFAULT_PLACE = Path("crowdsweep-data")
@@ -13,4 +13,4 @@ DEFAULT_PLACE = Path("crowdsweep-data")
 def search_path() -> list[Path]:
     """Returns the folders that `CROWDSWEEP_DATA` names, in order; where it is not set, `crowdsweep-data`."""
     given = os.environ.get(SEARCH_PATH)
-    return [DEFAULT_PLACE] if given is None else [at_home(part) for part in given.split(os.pathsep) if part]
+    return [DEFAULT_PLACE] if given is None else [expand_home(part) for part in given.split(os.pathsep) if part]

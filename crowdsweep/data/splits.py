@@ -18,7 +18,7 @@ from jaxtyping import Bool, Int32
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data import bounds, catalogue, thinning
-from crowdsweep.data.adaptive import keep_where_they_tell_most
+from crowdsweep.data.adaptive import keep_most_informative
 from crowdsweep.data.annotations import Annotations, Forgotten
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.crowds_over_gold import ANNOTATORS, LABELS_PER_ITEM, answered_by
@@ -244,7 +244,7 @@ def _most_telling(
             f"{where}, parameter allocation: expected labels of one class for one item each, as adaptive labelling is "
             f"simulated with these alone; got {several}. Leave allocation out"
         )
-    return keep_where_they_tell_most(annotations, labels, seeds.numpy("adaptive"))
+    return keep_most_informative(annotations, labels, seeds.numpy("adaptive"))
 
 
 def _forgotten(dataset: CrowdDataset, annotations: Annotations) -> Forgotten:

@@ -70,7 +70,7 @@ def shapes_of(resources: Resources) -> tuple[Resources, ...]:
     return (replace(resources, gpu_needed=True),)
 
 
-class Room:
+class FreeCapacity:
     """What is left of each node, less the slots that lie there.
 
     Args:

@@ -49,7 +49,7 @@ class PrivateFolder:
         """Ends the processes that belong to it and removes it; may be called twice."""
         if os.environ.get(VARIABLE) == str(self._path):
             del os.environ[VARIABLE]
-        _end_heirs(self._path)
+        _kill_inheritors(self._path)
         shutil.rmtree(self._path, ignore_errors=True)
         if self._path.exists():  # a process that was ending wrote a last line meanwhile
             shutil.rmtree(self._path, ignore_errors=True)
@@ -59,7 +59,7 @@ class PrivateFolder:
 def clear_abandoned() -> None:
     """Removes the folders of this user's processes that are gone, and ends the processes that belong to them."""
     for abandoned in _abandoned(_base()):
-        _end_heirs(abandoned)
+        _kill_inheritors(abandoned)
         shutil.rmtree(abandoned, ignore_errors=True)
         if abandoned.exists():  # a process that was ending wrote a last line meanwhile
             shutil.rmtree(abandoned, ignore_errors=True)
@@ -70,7 +70,7 @@ def _base() -> Path:
     return Path(chosen if len(chosen) <= _LONGEST_BASE else "/tmp").absolute()  # noqa: S108 - mkdtemp makes the rest
 
 
-def _end_heirs(folder: Path) -> None:
+def _kill_inheritors(folder: Path) -> None:
     """Kills the processes that inherited a folder's name, where the system tells (Linux)."""
     inherited = f"{VARIABLE}={folder}".encode()
     for place in Path("/proc").glob("[0-9]*/environ"):

@@ -107,7 +107,7 @@ class RayExecutor:
         deadline = time.monotonic() + timeout_s
         while True:
             self._cluster.check()
-            self._feed()
+            self._dispatch()
             self._pool.adjust(self._waiting.counts())
             self._collect(0.0 if self._events else max(0.0, deadline - time.monotonic()))
             if self._events or time.monotonic() >= deadline or not (self._waiting or self.running):
@@ -156,7 +156,7 @@ class RayExecutor:
         for source in ready:
             self._advance(by_source[source])
         self._end_what_hangs()
-        self._feed()
+        self._dispatch()
 
     def _advance(self, actor: Actor) -> None:
         """Takes one update of an actor: it is up, its batch has progressed or ended, or it died."""
@@ -275,7 +275,7 @@ class RayExecutor:
         limit_s = self._retries.limit_s(len(batch.specs))
         return None if limit_s is None else time.monotonic() + limit_s + more_s
 
-    def _feed(self) -> None:
+    def _dispatch(self) -> None:
         """Gives waiting batches to idle slots of their shapes."""
         for actor in self._pool.actors if self._waiting else ():
             if actor.is_idle and (batch := self._wanted(actor)) is not None:

@@ -112,7 +112,7 @@ class Jobs:
         Raises:
             BadInput: the cluster does not answer any more, or does not know the job.
         """
-        heard = _Heard(tell)
+        heard = _LogTail(tell)
         failures = 0
         while True:
             before = heard.length
@@ -167,7 +167,7 @@ class Jobs:
             ) from error
 
 
-class _Heard:
+class _LogTail:
     """The part of a log that was received; it is skipped where the server sends the log from its start again."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:

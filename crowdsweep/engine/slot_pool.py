@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Batch
-from crowdsweep.engine.nodes import Room, shapes_of, wants
+from crowdsweep.engine.nodes import FreeCapacity, shapes_of, wants
 from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.engine.versions import versions_of_trials
 from crowdsweep.record.spec import TrialSpec
@@ -133,7 +133,7 @@ class SlotPool:
             self._drop_lost()
         elif self._full or not waiting:
             return
-        spare = _Spare(actor for actor in self.actors if not actor.unfinished and not actor.leaves)
+        spare = _IdleSlots(actor for actor in self.actors if not actor.unfinished and not actor.leaves)
         unmet = {resources: n - spare.reserve(resources, n) for resources, n in waiting.items()}
         left = self._start(unmet, spare)
         self._full = bool(left)
@@ -233,7 +233,7 @@ class SlotPool:
         waiting = [shape for shape in (self._shapes(one)[0] for one in left) if _is_scarce(shape)]
         if not waiting:
             return
-        room = Room(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
+        room = FreeCapacity(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
         plain: dict[str, list[Actor]] = {node.id: [] for node in self._nodes}
         for actor in sorted(self.actors, key=lambda actor: not actor.leaves):  # who ends anyway comes first
             if actor.node in plain and not _is_scarce(actor.shape):
@@ -243,7 +243,7 @@ class SlotPool:
             if shape not in in_vain and not self._yields_to(shape, plain, room):
                 in_vain.add(shape)
 
-    def _yields_to(self, shape: Resources, plain: Mapping[str, list[Actor]], room: Room) -> bool:
+    def _yields_to(self, shape: Resources, plain: Mapping[str, list[Actor]], room: FreeCapacity) -> bool:
         """Ends slots of one node for a slot that waits, and notes that it lies there; returns whether any node has
         enough of them.
         """
@@ -259,18 +259,18 @@ class SlotPool:
             return True
         return False
 
-    def _end_idle(self, spare: "_Spare", now: float) -> None:
+    def _end_idle(self, spare: "_IdleSlots", now: float) -> None:
         """Ends slots that have long had nothing to do."""
         for actor in spare:
             if actor.is_idle and now - actor.idle_since > IDLE_S:
                 self.end(actor)
 
-    def _start(self, unmet: Mapping[Resources, int], spare: "_Spare") -> list[Resources]:
+    def _start(self, unmet: Mapping[Resources, int], spare: "_IdleSlots") -> list[Resources]:
         """Starts slots for work that none serves, and returns what each batch asks for that found no room."""
         left: list[Resources] = []
         if not any(unmet.values()):
             return left
-        room = Room(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
+        room = FreeCapacity(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
         for resources in sorted(unmet, key=_plenty):  # what few nodes have is given first to who needs it
             lacking = unmet[resources]
             while lacking and self._start_for(resources, room, spare):
@@ -278,7 +278,7 @@ class SlotPool:
             left += [resources] * lacking  # where one finds no room no other does: room only becomes less
         return left
 
-    def _start_for(self, resources: Resources, room: Room, spare: "_Spare") -> bool:
+    def _start_for(self, resources: Resources, room: FreeCapacity, spare: "_IdleSlots") -> bool:
         """Starts a slot that batches of these resources run on, in place of idle ones where there is no other room."""
         for shape in self._shapes(resources):
             node = room.place(shape)
@@ -290,7 +290,7 @@ class SlotPool:
                 return True
         return False
 
-    def _make_room(self, node: str, shape: Resources, room: Room, spare: "_Spare") -> None:
+    def _make_room(self, node: str, shape: Resources, room: FreeCapacity, spare: "_IdleSlots") -> None:
         """Ends idle slots of a node until another one fits there, those that have been idle longest first."""
         for actor in sorted((one for one in spare if one.node == node), key=lambda one: one.idle_since):
             if room.fits(node, shape):
@@ -354,7 +354,7 @@ def _is_scarce(shape: Resources) -> bool:
     return shape.gpu > 0 or bool(shape.custom)
 
 
-def _first_enough(actors: Sequence[Actor], node: str, shape: Resources, room: Room) -> Sequence[Actor] | None:
+def _first_enough(actors: Sequence[Actor], node: str, shape: Resources, room: FreeCapacity) -> Sequence[Actor] | None:
     """Returns the first of some slots of a node that have to end for another one to fit there; None where it does not
     even then."""
     for number in range(len(actors) + 1):
@@ -368,7 +368,7 @@ def _plenty(resources: Resources) -> tuple[float, int, float]:
     return -resources.gpu, -len(resources.custom) - len(resources.labels), -resources.cpu
 
 
-class _Spare:
+class _IdleSlots:
     """Slots without work, less those that are reserved for work that waits.
 
     Args:

@@ -35,7 +35,7 @@ class _Member:
     open: Callable[[], BufferedIOBase]
 
 
-def take_out(path: Path, members: Mapping[str, str], into: Path) -> dict[str, Path]:
+def extract(path: Path, members: Mapping[str, str], into: Path) -> dict[str, Path]:
     """Writes files of an archive (zip, tar, tar.gz) into a folder.
 
     Args:

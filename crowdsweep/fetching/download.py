@@ -38,7 +38,7 @@ _RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class _Cut(Exception):
+class _ConnectionCut(Exception):
     """A connection ended, or a server could not answer, before a file was whole."""
 
 
@@ -71,7 +71,7 @@ def download(url: str, folder: Path, name: str, tell: Callable[[str], None]) -> 
             try:
                 _receive(url, file, descriptor, name)
                 break
-            except _Cut as cut:
+            except _ConnectionCut as cut:
                 have = show_file_size(file.seek(0, os.SEEK_END))
                 if attempt == _ATTEMPTS:
                     raise DataError(
@@ -127,7 +127,7 @@ def _receive(url: str, file: IO[bytes], folder: int, name: str) -> None:
     """Adds to a file what it lacks.
 
     Raises:
-        _Cut: it is not whole afterwards.
+        _ConnectionCut: it is not whole afterwards.
         DataError: the server does not have it, or sends something else.
     """
     have, known = file.seek(0, os.SEEK_END), _read_note(folder, name)
@@ -144,13 +144,13 @@ def _receive(url: str, file: IO[bytes], folder: int, name: str) -> None:
                 _write_note(folder, name, told)
                 _copy(response, file, told)
                 return
-        except _AllThere as there:
+        except _AlreadyComplete as there:
             if there.size == have == known.size:
                 return
     raise DataError(f"{url}: expected a file, the server sends only a part of it; get it by hand")
 
 
-class _AllThere(Exception):
+class _AlreadyComplete(Exception):
     """A server has nothing behind the bytes that are here: so many it has."""
 
     def __init__(self, size: int | None) -> None:
@@ -166,29 +166,29 @@ def _answer(url: str, begins: int) -> HTTPResponse:
     headers |= {"Range": f"bytes={begins}-"} if begins else {}
     request = Request(url, headers=headers)  # noqa: S310 - the scheme is checked
     try:
-        return build_opener(_NoWeaker).open(request, timeout=_TIMEOUT_S)
+        return build_opener(_NoDowngrade).open(request, timeout=_TIMEOUT_S)
     except HTTPError as error:
         with error:
             if error.code == 416 and begins:
                 _, size = _range_of(error.headers.get("Content-Range"))
-                raise _AllThere(size) from error
+                raise _AlreadyComplete(size) from error
             if error.code in _LATER:
-                raise _Cut(f"the server answered {error.code} ({error.reason})") from error
+                raise _ConnectionCut(f"the server answered {error.code} ({error.reason})") from error
             raise DataError(
                 f"{url}: cannot be had: the server answered {error.code} ({error.reason}); it may have moved: tell us, "
                 f"or get it by hand"
             ) from error
     except URLError as error:
         if isinstance(error.reason, TimeoutError):
-            raise _Cut("the server was silent") from error
+            raise _ConnectionCut("the server was silent") from error
         raise DataError(
             f"{url}: cannot be reached ({error.reason}); is there a network, or a proxy to be named in HTTPS_PROXY?"
         ) from error
     except (HTTPException, OSError) as error:
-        raise _Cut(f"the connection was lost ({error_words(error)})") from error
+        raise _ConnectionCut(f"the connection was lost ({error_words(error)})") from error
 
 
-class _NoWeaker(HTTPRedirectHandler):
+class _NoDowngrade(HTTPRedirectHandler):
     """Follows no redirection from https to anything else, and none to what is no web address."""
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
@@ -222,14 +222,14 @@ def _copy(response: HTTPResponse, file: IO[bytes], told: _From) -> None:
         if file.tell() > MOST_BYTES:
             raise DataError(f"{told.url}: expected at most {show_file_size(MOST_BYTES)}, the server sends more")
     if told.size is not None and file.tell() != told.size:
-        raise _Cut("the connection was cut")
+        raise _ConnectionCut("the connection was cut")
 
 
 def _piece_of(response: HTTPResponse) -> bytes:
     try:
         return response.read(_PIECE)
     except (HTTPException, OSError) as error:
-        raise _Cut(f"the connection was cut ({error_words(error)})") from error
+        raise _ConnectionCut(f"the connection was cut ({error_words(error)})") from error
 
 
 def _read_note(folder: int, name: str) -> _From | None:

@@ -19,7 +19,7 @@ from crowdsweep.data.on_disk.folder import is_dataset_folder, read_folder
 from crowdsweep.data.on_disk.new_folder import check_new, written_whole
 from crowdsweep.data.public import Counts, PublicDataset, PublicFile
 from crowdsweep.errors import DataError, error_words
-from crowdsweep.fetching.archives import take_out
+from crowdsweep.fetching.archives import extract
 from crowdsweep.fetching.converters import CONVERTERS, Release
 from crowdsweep.fetching.download import digest_of, download
 from crowdsweep.files import csv_files
@@ -89,7 +89,7 @@ def _build(public: PublicDataset, received: Mapping[str, Path], folder: Path, te
         path = received[file.name]
         _check_kind(file, path)
         digests[file.name] = _checked_digest(file, path, tell)
-        files |= take_out(path, file.members, path.parent) if file.members else {file.name: path}
+        files |= extract(path, file.members, path.parent) if file.members else {file.name: path}
     release = CONVERTERS[public.converter](files) if public.converter else None
     with written_whole(folder) as draft:
         (draft / SOURCE_FILE).write_text(_source_text(public, digests), encoding="utf-8")

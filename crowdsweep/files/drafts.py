@@ -161,7 +161,7 @@ def writing_below(root: Path) -> Generator[Callable[[tuple[str, ...], bytes], No
     """Yields what writes files, each whole or not at all, in folders that are made where they are missing and followed
     where they are no links.
 
-    It is given names from the root, the last one the file's, and all of its content. It raises `LinkInTheWay` where a
+    It is given names from the root, the last one the file's, and all of its content. It raises `UnexpectedLink` where a
     folder on the way is a link, `OSError` where the file could not be written.
 
     Args:

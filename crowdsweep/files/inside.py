@@ -17,7 +17,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PIECE = 1 << 20
 
 
-class LinkInTheWay(OSError):
+class UnexpectedLink(OSError):
     """A link where a folder or a file of ours is expected."""
 
     def __init__(self, name: str) -> None:
@@ -35,7 +35,7 @@ def opened_folder(root: Path, *parts: str, make: bool = False) -> Generator[int]
         make: those that are missing.
 
     Raises:
-        LinkInTheWay: a part is one.
+        UnexpectedLink: a part is one.
         OSError: there is no such folder, or it cannot be opened or made.
     """
     if make:
@@ -55,7 +55,7 @@ def folder_below(above: int, name: str, *, make: bool = False) -> int:
     """Opens a folder in an opened one and returns its descriptor.
 
     Raises:
-        LinkInTheWay: it is a link.
+        UnexpectedLink: it is a link.
         OSError: it is not there, is no folder, or cannot be opened or made.
     """
     if make:
@@ -65,7 +65,7 @@ def folder_below(above: int, name: str, *, make: bool = False) -> int:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP) and is_link(above, name):
-            raise LinkInTheWay(name) from error
+            raise UnexpectedLink(name) from error
         raise
 
 
@@ -146,7 +146,7 @@ def digest_in(folder: int, name: str, *, durable: bool = False) -> str:
     try:
         with above(folder, name) as (inner, own):
             descriptor = _opened_file(inner, own)
-    except (FileNotFoundError, NotADirectoryError, LinkInTheWay):
+    except (FileNotFoundError, NotADirectoryError, UnexpectedLink):
         return ""
     if descriptor is None:
         return ""

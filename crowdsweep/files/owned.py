@@ -18,7 +18,7 @@ from pathlib import Path
 from crowdsweep.errors import NotOurs
 from crowdsweep.files.drafts import Draft, alone_in, is_draft, write_file
 from crowdsweep.files.inside import (
-    LinkInTheWay,
+    UnexpectedLink,
     above,
     digest_in,
     folder_below,
@@ -63,14 +63,14 @@ def check_owned(root: Path, parts: tuple[str, ...], kind: Kind) -> None:
 
     Raises:
         NotOurs: something else is in the way.
-        LinkInTheWay: a folder on the way, or in it, is a link.
+        UnexpectedLink: a folder on the way, or in it, is a link.
         OSError: the folder cannot be read.
     """
     where = str(root.joinpath(*parts))
     try:
         with opened_folder(root, *parts) as folder:
             if link := next((name for name in kind.folders if is_link(folder, name)), None):
-                raise LinkInTheWay(f"{where}/{link}")
+                raise UnexpectedLink(f"{where}/{link}")
             names = {name for name in (*_own_names(folder), *_files(folder)) if kind.may_write(name)}
             _check_ours(folder, _listed(folder, kind, where), dict.fromkeys(names, ""), kind, where)
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def replaced(root: Path, parts: tuple[str, ...], kind: Kind, *, make: bool = Tru
     Raises:
         NotOurs: something else is in the way.
         FolderBusy: another process is writing there.
-        LinkInTheWay: a folder on the way is a link.
+        UnexpectedLink: a folder on the way is a link.
         OSError: the folder cannot be written.
     """
     place = root.joinpath(*parts)

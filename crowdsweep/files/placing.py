@@ -33,7 +33,7 @@ class Placing:
         if error is not None:
             for name, before in reversed(self._done):
                 with suppress(OSError):
-                    self._take_back(name, before)
+                    self._undo(name, before)
         os.close(self._before)
 
     def place(self, name: str) -> None:
@@ -69,7 +69,7 @@ class Placing:
         self._done.append((name, before))
         return True
 
-    def _take_back(self, name: str, before: str) -> None:
+    def _undo(self, name: str, before: str) -> None:
         with above(self._folder, name) as (inner, own):
             if before:
                 os.rename(before, own, src_dir_fd=self._before, dst_dir_fd=inner)

@@ -6,8 +6,8 @@ from crowdsweep.data import catalogue
 from crowdsweep.engine.address import check_answers, wanted_address
 from crowdsweep.errors import BadInput, error_words, plain, shortened
 from crowdsweep.health.finding import Finding
-from crowdsweep.paths import at_home, is_folder
-from crowdsweep.record.shown_uri import discreetly, without_credentials
+from crowdsweep.paths import expand_home, is_folder
+from crowdsweep.record.shown_uri import redacted, without_credentials
 from crowdsweep.registry import discovery
 
 
@@ -26,7 +26,7 @@ def _tracking() -> Finding:
     try:
         check_reachable(uri)
     except (OSError, BadInput) as error:
-        words = f"{shown} cannot be used: {discreetly(error_words(error), uri)}"
+        words = f"{shown} cannot be used: {redacted(error_words(error), uri)}"
         then = "sweeps run, and MLflow lacks their runs until `crowdsweep mirror` writes them"
         return Finding(what="tracking", verdict="note", words=words, then=then)
     return Finding(what="tracking", verdict="ok", words=f"{shown} answers")
@@ -49,7 +49,7 @@ def _cluster() -> Finding:
 
 def _data() -> Finding:
     what, named = "datasets", _named(catalogue.SEARCH_PATH)
-    if missing := [folder for folder in named if not is_folder(at_home(folder))]:
+    if missing := [folder for folder in named if not is_folder(expand_home(folder))]:
         return _missing(what, catalogue.SEARCH_PATH, missing)
     n = len(catalogue.names())
     words = f"{n} can be named" if named else f"{n} can be named, and any folder by its path"
@@ -59,7 +59,7 @@ def _data() -> Finding:
 
 def _plugins() -> Finding:
     what, named = "plug-ins", _named(discovery.SEARCH_PATH)
-    if missing := [folder for folder in named if not is_folder(at_home(folder))]:
+    if missing := [folder for folder in named if not is_folder(expand_home(folder))]:
         return _missing(what, discovery.SEARCH_PATH, missing)
     try:
         n = sum(

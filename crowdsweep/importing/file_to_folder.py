@@ -10,7 +10,7 @@ import numpy as np
 
 from crowdsweep.data.class_order import look_like_ratings
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.data.missing import perhaps_missing
+from crowdsweep.data.missing import likely_missing
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.spelling import alike, alike_names
 from crowdsweep.errors import shown
@@ -39,11 +39,11 @@ class Imported:
 
     def doubtful(self) -> Iterator[str]:
         """Yields a sentence on everything that may have been meant in another way."""
-        yield from _perhaps_no_answers(self.rows)
+        yield from _likely_no_answers(self.rows)
         yield from _spelled_alike(self.rows)
         if self.asked.scale is None:
-            yield from _perhaps_ordinal(self.dataset)
-            yield from _perhaps_several(self.dataset)
+            yield from _likely_ordinal(self.dataset)
+            yield from _likely_several(self.dataset)
         yield from (str(oddity) for oddity in mistakes(self.dataset) if "spelling" not in oddity.kind)
 
 
@@ -76,19 +76,19 @@ def import_file(
     return Imported(rows=rows, dataset=dataset, asked=asked)
 
 
-def _perhaps_no_answers(imported: ImportedRows) -> Iterator[str]:
+def _likely_no_answers(imported: ImportedRows) -> Iterator[str]:
     """Yields a sentence on each class that is called as other programs write an answer that was not given."""
     counts = Counter[str]()
     for labels, times in zip(imported.coded.labels, np.bincount(imported.coded.label).tolist(), strict=True):
         counts.update(dict.fromkeys(labels, times))
-    for label in () if imported.missing.told else perhaps_missing(list(counts)):
+    for label in () if imported.missing.told else likely_missing(list(counts)):
         yield (
             f"{counts[label]:,} answers are {shown(label)}, taken for a class like any other; where that means that "
             f"there is no answer, begin anew with --missing={shlex.quote(label)}"
         )
 
 
-def _perhaps_ordinal(dataset: CrowdDataset) -> Iterator[str]:
+def _likely_ordinal(dataset: CrowdDataset) -> Iterator[str]:
     """Yields a sentence where classes look like the steps of a scale."""
     if dataset.scale == "nominal" and look_like_ratings(labels := dataset.class_labels):
         yield (
@@ -97,7 +97,7 @@ def _perhaps_ordinal(dataset: CrowdDataset) -> Iterator[str]:
         )
 
 
-def _perhaps_several(dataset: CrowdDataset) -> Iterator[str]:
+def _likely_several(dataset: CrowdDataset) -> Iterator[str]:
     """Yields a sentence where a class looks like several others in one cell."""
     if together := named_together(dataset.class_labels):
         yield (

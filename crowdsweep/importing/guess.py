@@ -24,11 +24,11 @@ from crowdsweep.importing.roles import (
     count_of_votes,
     holds_lists,
     is_gold,
+    likely_features,
+    likely_gold,
+    likely_images,
     looks_headless,
     one_of_each,
-    perhaps_features,
-    perhaps_gold,
-    perhaps_images,
     roles_of,
     wide_columns,
 )
@@ -237,7 +237,7 @@ def _guess_answers(
         header=table.header,
         first=first,
         doubts=found.doubts,
-        notes=tuple(_perhaps(table, columns | _beside_roles(told))),
+        notes=tuple(_column_hints(table, columns | _beside_roles(told))),
     )
 
 
@@ -246,15 +246,15 @@ def _beside_roles(told: Asked) -> dict[str, str]:
     return {name: name for name in told.features or ()} | ({"image": told.image} if told.image else {})
 
 
-def _perhaps(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
+def _column_hints(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
     """Yields what further columns may be meant for, and how to say so."""
-    if numbers := perhaps_features(table, columns):
+    if numbers := likely_features(table, columns):
         options = " ".join(f"--features {shlex.quote(name)}" for name in numbers[:8])
         more = " …" if len(numbers) > 8 else ""
         yield f"columns of numbers that say something of the items are not read; as features of theirs: {options}{more}"
-    if "image" not in columns and (image := perhaps_images(table, columns)):
+    if "image" not in columns and (image := likely_images(table, columns)):
         yield f"the column {shown(image)} names files of images; to have features of them: --image {shlex.quote(image)}"
-    if gold := perhaps_gold(table, columns):
+    if gold := likely_gold(table, columns):
         yield (
             f"the column {shown(gold)} has a class for some of the items, the same for all answers to one: where that "
             f"is gold, --gold {shlex.quote(gold)}"

@@ -200,14 +200,14 @@ def _names_the_same(table: Table, one: str, other: str) -> bool:
     return len(pairs) == len({pair[0] for pair in pairs}) == len({pair[1] for pair in pairs})
 
 
-def perhaps_features(table: Table, found: Mapping[str, str]) -> list[str]:
+def likely_features(table: Table, found: Mapping[str, str]) -> list[str]:
     """Returns the columns of numbers that say something of the items."""
     left = [name for name in table.header if name not in found.values() and not {"id", "index"} & set(_words_of(name))]
     numbers = [name for name in left if table.column(name) and all(map(_NUMBER.fullmatch, table.column(name)))]
     return [name for name in numbers if "item" in found and is_of_items(table, found["item"], name)]
 
 
-def perhaps_gold(table: Table, found: Mapping[str, str]) -> str:
+def likely_gold(table: Table, found: Mapping[str, str]) -> str:
     """Returns a column that holds one of the labels' classes for some of the items, and nothing for the others."""
     if not {"item", "label"} <= found.keys() or "gold" in found:
         return ""
@@ -220,7 +220,7 @@ def perhaps_gold(table: Table, found: Mapping[str, str]) -> str:
     return ""
 
 
-def perhaps_images(table: Table, found: Mapping[str, str]) -> str:
+def likely_images(table: Table, found: Mapping[str, str]) -> str:
     """Returns the column of the items' names, or another that says something of the items, where it holds the names of
     image files; empty where none does."""
     for name in table.header:

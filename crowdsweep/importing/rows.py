@@ -11,7 +11,7 @@ from typing import Any
 from crowdsweep.data import bounds
 from crowdsweep.data.bounds import LONGEST_NAME
 from crowdsweep.data.dataset import Scale
-from crowdsweep.data.missing import USUAL, LeftOut, Missing
+from crowdsweep.data.missing import USUAL, Missing, MissingLabels
 from crowdsweep.errors import DataError, UnknownName, shown
 from crowdsweep.importing.coded_rows import CodedRows, Row
 
@@ -152,7 +152,7 @@ class Gathering:
         self._text: dict[str, str] = {}
         self._shown: dict[str, dict[str, Any]] = {}
         self._left_out: Counter[str] = Counter()
-        self._not_given = LeftOut()
+        self._not_given = MissingLabels()
         self._labels: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     @property
@@ -270,7 +270,7 @@ class Gathering:
         )
 
 
-def told_not_given(left_out: LeftOut) -> list[str]:
+def told_not_given(left_out: MissingLabels) -> list[str]:
     """Returns a sentence on the answers without a label; none where there are none."""
     if not left_out.counts:
         return []

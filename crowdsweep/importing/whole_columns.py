@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdsweep.data import bounds
-from crowdsweep.data.missing import LeftOut, Missing
+from crowdsweep.data.missing import Missing, MissingLabels
 from crowdsweep.data.on_disk import tables
 from crowdsweep.data.on_disk.doors import opened_text, separator_of
 from crowdsweep.data.on_disk.tables import Column
@@ -75,7 +75,7 @@ def _taken(path: Path, whole: dict[str, Column], asked: Asked, first: tuple[str,
     weight = _weights(whole["weight"], missing) if "weight" in whole else None
     if "weight" in whole and weight is None:
         return None
-    items, not_given = item.texts, LeftOut()
+    items, not_given = item.texts, MissingLabels()
     empty = np.array([asked.chose_nothing(text) for text in label.texts], dtype=bool)
     nothing = missing.among(label.texts) & ~empty
     chose_nothing = told_chose_nothing(int(empty[label.codes].sum()))

@@ -28,7 +28,7 @@ _CERTAIN = 0.99  # of an answer: two who are unsure of the same label have not s
 _NAMED = 5
 
 
-def errors_together(questions: Questions, truth: Int64[np.ndarray, " questions"], names: Sequence[str]) -> str | None:
+def correlated_errors(questions: Questions, truth: Int64[np.ndarray, " questions"], names: Sequence[str]) -> str | None:
     """Returns in words which pairs are wrong of the same questions more often than chance; empty where nobody is, None
     where too few have answered the same questions with gold.
 

@@ -24,7 +24,7 @@ from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.many_classes import MANY_CLASSES, NOTE, gains_of_one_coin, likeliest, one_coins
 from crowdsweep.labelling.next_items import gains, whom_to_ask
 from crowdsweep.labelling.others import CHUNK_ENTRIES, Matrices, answers_alone, answers_and_others
-from crowdsweep.labelling.pairs import alike_beyond, errors_together
+from crowdsweep.labelling.pairs import alike_beyond, correlated_errors
 from crowdsweep.labelling.questions import Questions, questions_of
 from crowdsweep.models import registered
 from crowdsweep.models._em import chunks
@@ -207,7 +207,7 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
     if against is not None:
         notes.append(contradictions(facts, against, names))
     if not multilabel:
-        notes.append(_erring_alike(fitted, questions, witness.confusion))
+        notes.append(_correlated_error_words(fitted, questions, witness.confusion))
     return CrowdTables(
         annotators=_annotators_table(facts, questions.kinds, names, answers, witness.model, against),
         confusion=_confusion_table(facts, dataset, answers),
@@ -256,9 +256,9 @@ def _of_many_classes(fitted: Fitted, labelled: Labelled | None) -> CrowdTables:
     )
 
 
-def _erring_alike(fitted: Fitted, questions: Questions, matrices: Matrices) -> str:
+def _correlated_error_words(fitted: Fitted, questions: Questions, matrices: Matrices) -> str:
     names = fitted.dataset.annotator_names
-    by_gold = errors_together(questions, gold_of_questions(fitted, questions), names)
+    by_gold = correlated_errors(questions, gold_of_questions(fitted, questions), names)
     return alike_beyond(questions, matrices, names) if by_gold is None else by_gold
 
 

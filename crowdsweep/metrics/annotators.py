@@ -141,11 +141,11 @@ def js_annotators_crowd(true: TrueMatrices, crowd: Confusion | ClassConfusion, a
         crowd: the matrix that every annotator is taken to have.
         active: int [active], codes of the annotators with annotations; at least one.
     """
-    return js_annotators(true, _Everybody(crowd), active)
+    return js_annotators(true, _SameMatrix(crowd), active)
 
 
 @dataclass(frozen=True, eq=False)
-class _Everybody:
+class _SameMatrix:
     matrix: Confusion | ClassConfusion
 
     def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions:

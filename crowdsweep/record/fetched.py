@@ -82,7 +82,7 @@ def check_place(place: StoreUri, kind: Kind) -> None:
         check_owned(folder, (), kind)
 
 
-def stands_in(place: Store, name: str) -> bool:
+def exists_in(place: Store, name: str) -> bool:
     """Whether a file or a folder stands in a place; nothing is fetched.
 
     Raises:

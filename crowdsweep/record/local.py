@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.files.drafts import Draft, alone_in, remove_abandoned
-from crowdsweep.files.inside import LinkInTheWay, mode_of, opened_folder
+from crowdsweep.files.inside import UnexpectedLink, mode_of, opened_folder
 from crowdsweep.paths import check_path, names_in
 from crowdsweep.record.rows import START, Row, chain, lines_of, whole_rows
 from crowdsweep.record.store_files import JOURNAL_FILE, LOCK_FILE, check_journal_goes_here
@@ -285,7 +285,7 @@ def _sync_folder(path: Path) -> None:
 
 def _not_written(path: Path, error: OSError) -> JournalError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "make room" if full else "put a folder there" if isinstance(error, LinkInTheWay) else "see to the disk"
+    advice = "make room" if full else "put a folder there" if isinstance(error, UnexpectedLink) else "see to the disk"
     return JournalError(
         f"{path}: could not be written ({error.strerror}). What stands in the store is safe: {advice}, then run the "
         f"same sweep again and it goes on"

@@ -89,7 +89,7 @@ class Objects:
             JournalError: it is not known to have been written: the server cannot be reached, or says no.
         """
         try:
-            with self._spoken_to(name, writing=True):
+            with self._translated_errors(name, writing=True):
                 self._put(name, content, mode="create")
         except _Exists:
             return False
@@ -101,7 +101,7 @@ class Objects:
         Raises:
             JournalError: as `create`.
         """
-        with self._spoken_to(name, writing=True):
+        with self._translated_errors(name, writing=True):
             self._put(name, content, mode="overwrite")
 
     def get(self, name: str) -> bytes | None:
@@ -113,7 +113,7 @@ class Objects:
         import obstore  # noqa: PLC0415 - an extra
 
         try:
-            with self._spoken_to(name):
+            with self._translated_errors(name):
                 return bytes(obstore.get(self._client, self._above + name).bytes())
         except _Missing:
             return None
@@ -148,7 +148,7 @@ class Objects:
         import obstore  # noqa: PLC0415 - an extra
 
         behind = self._above + after if after else None
-        with self._spoken_to(folder):
+        with self._translated_errors(folder):
             pages = obstore.list(self._client, self._below(folder), offset=behind, chunk_size=1000)
             return self._found(one for page in pages for one in page)
 
@@ -160,7 +160,7 @@ class Objects:
         """
         import obstore  # noqa: PLC0415 - an extra
 
-        with self._spoken_to(folder):
+        with self._translated_errors(folder):
             return self._found(obstore.list_with_delimiter(self._client, self._below(folder))["objects"])
 
     def folders(self) -> list[str]:
@@ -171,7 +171,7 @@ class Objects:
         """
         import obstore  # noqa: PLC0415 - an extra
 
-        with self._spoken_to(""):
+        with self._translated_errors(""):
             found = obstore.list_with_delimiter(self._client, self._below(""))["common_prefixes"]
         return sorted(name.removeprefix(self._above).rstrip("/") for name in found)
 
@@ -185,7 +185,7 @@ class Objects:
 
         for name in names:  # one by one: bulk requests are not understood by every server
             try:
-                with self._spoken_to(name):  # S3 does not tell those that are gone, GCS and Azure do
+                with self._translated_errors(name):  # S3 does not tell those that are gone, GCS and Azure do
                     obstore.delete(self._client, self._above + name)
             except _Missing:
                 continue
@@ -207,7 +207,7 @@ class Objects:
         return sorted(found, key=lambda one: one.name)
 
     @contextmanager
-    def _spoken_to(self, name: str, *, writing: bool = False) -> Generator[None]:
+    def _translated_errors(self, name: str, *, writing: bool = False) -> Generator[None]:
         """Turns the library's errors into errors of ours. They have no cause: a traceback would print the library's own
         words, with the query of a URL and what the server said, and so a signature or a token.
         """

@@ -87,7 +87,7 @@ def _repaired_file(store: Path) -> Repaired:
     rows = LocalRows(file.parent, write=True)
     try:
         with file.open("rb") as lines:
-            sifted = _sifted(lines_of(lines), rows, str(file))
+            sifted = _salvaged(lines_of(lines), rows, str(file))
         if sifted.is_sound:
             return sifted.done(None)
         copy = _replaced(file, sifted.whole)
@@ -109,7 +109,7 @@ def _repaired_objects(store: StoreUri) -> Repaired:
         raise JournalError(f"{store}: no journal to repair; expected a store that `crowdsweep run` made")
     rows = ObjectRows(objects, write=True)
     try:
-        sifted = _sifted(rows.lines(), rows, str(store))
+        sifted = _salvaged(rows.lines(), rows, str(store))
         if sifted.is_sound and _is_read(rows):
             return sifted.done(None)
         rows.rewrite(sifted.whole.splitlines(keepends=True))
@@ -129,7 +129,7 @@ def _is_read(rows: Rows) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sifted:
+class _Salvaged:
     """What can be read of a journal.
 
     Attributes:
@@ -161,7 +161,7 @@ class _Sifted:
         )
 
 
-def _sifted(lines: Iterable[bytes], rows: Rows, place: str) -> _Sifted:
+def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
     """Takes what can be read out of the lines of a journal.
 
     Raises:
@@ -196,7 +196,7 @@ def _sifted(lines: Iterable[bytes], rows: Rows, place: str) -> _Sifted:
             f"{place}: not one row of it can be read; it stands as it was. Put a copy of the journal in its place, or "
             f"move it away and begin anew"
         )
-    return _Sifted(
+    return _Salvaged(
         rows=sorted(kept, key=lambda row: row.after.number),
         dropped=dropped,
         missing=max(0, last - len(found) - dropped),

@@ -64,7 +64,7 @@ def _before_marks(text: str) -> str:
     return re.split("[?#;]", text, maxsplit=1)[0]
 
 
-def discreetly(words: str, uri: str) -> str:
+def redacted(words: str, uri: str) -> str:
     """Returns what a library said of a tracking URI, without the secrets that may stand in it."""
     public = without_credentials(uri)
     if public == uri:

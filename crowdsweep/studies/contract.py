@@ -22,7 +22,7 @@ _DATASETS = "crowdsweep.datasets"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Knob:
+class StudySetting:
     """One setting of a template.
 
     Attributes:
@@ -162,7 +162,7 @@ class StudyTemplate:
 
     name: str
     title: str
-    knobs: Mapping[str, Knob]
+    knobs: Mapping[str, StudySetting]
     plans: Callable[[Mapping[str, Any], SweepConfig], SweepConfig]
     summarise: Callable[[pa.Table, Mapping[str, Any]], StudyReport]
     summarise_by_item: Callable[[pa.Table, Mapping[str, Any], ItemScores], StudyReport] | None = None
@@ -239,7 +239,7 @@ def find_template(name: str) -> StudyTemplate:
     return found
 
 
-def check_knobs(template: StudyTemplate, given: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
+def check_settings(template: StudyTemplate, given: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
     """Returns every knob's value, defaults filled in.
 
     Raises:
@@ -264,13 +264,13 @@ def expand_study(config: SweepConfig) -> SweepConfig:
     is.
 
     Raises:
-        UnknownName, SweepFileError: as `check_knobs`; or the sweep's datasets are not what the study needs.
+        UnknownName, SweepFileError: as `check_settings`; or the sweep's datasets are not what the study needs.
     """
     if config.study is None:
         return config
     template = find_template(config.study.template)
     where = f"{config.source}: study" if config.source else "study"
-    return replace(template.plans(check_knobs(template, config.study.knobs, where), config), study=None)
+    return replace(template.plans(check_settings(template, config.study.knobs, where), config), study=None)
 
 
 def expand_datasets(

@@ -37,7 +37,7 @@ _APART = 1.01  # times the number of labels before: nearer numbers are one
 _STEPS = (1.4, 2.0)  # times the labels at hand: what a person might buy
 
 
-def law_of(points: Points, group: Group, sizes: Mapping[int | None, float]) -> PowerLaw | str:
+def fitted_law(points: Points, group: Group, sizes: Mapping[int | None, float]) -> PowerLaw | str:
     """Returns the law of a model; where there is none, why, a phrase.
 
     Args:
@@ -80,7 +80,7 @@ def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, pr
         prices: of labels; None where they are not known.
     """
     sizes = labels_per_item(competitors, group)
-    laws = {name: law_of(points, group, sizes) for name, points in sorted(competitors.items())}
+    laws = {name: fitted_law(points, group, sizes) for name, points in sorted(competitors.items())}
     n_items = n_items_of(competitors, group)
     priced = None if prices is None or n_items is None else prices.per_label * n_items
     rows: list[list[Cell]] = []

@@ -20,9 +20,9 @@ from crowdsweep.studies.axis import ModelsAlong, along_axis, curve_over, log_spa
 from crowdsweep.studies.contract import (
     Cell,
     Curve,
-    Knob,
     StudyNumber,
     StudyReport,
+    StudySetting,
     StudyTable,
     StudyTemplate,
     amount,
@@ -292,32 +292,32 @@ TEMPLATE = StudyTemplate(
     name="redundancy",
     title="How many labels does an item need?",
     knobs={
-        "labels_per_item": Knob(
+        "labels_per_item": StudySetting(
             default=(1, 2, 3, 5, 10),
             about="numbers of labels per item to thin to, for all or for each dataset; the full set is always added",
             check=_labels_per_item,
         ),
-        "tolerance": Knob(
+        "tolerance": StudySetting(
             default=0.01,
             about="loss against the full set that does not matter, as a share: 0.01 is one point of accuracy",
             check=positive_number,
         ),
-        "adaptive": Knob(
+        "adaptive": StudySetting(
             default=False,
             about="whether to give the same labels also where they tell most, as next.csv would, and compare",
             check=true_or_false,
         ),
-        "target": Knob(
+        "target": StudySetting(
             default=None,
             about="accuracy that is to be reached, for all or for each dataset, as a share: 0.9 is 90 %",
             check=unless_left_out(_target),
         ),
-        "price_per_label": Knob(
+        "price_per_label": StudySetting(
             default=None,
             about="what one label costs, in any currency: the report then says what a point costs",
             check=unless_left_out(positive_number),
         ),
-        "fixed_cost": Knob(
+        "fixed_cost": StudySetting(
             default=None,
             about="what is paid once, whatever the number of labels, in the same currency",
             check=unless_left_out(amount),

@@ -15,8 +15,8 @@ from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.studies.axis import ModelsAlong, along_axis, curve_over, first_metric, shown
 from crowdsweep.studies.contract import (
     Curve,
-    Knob,
     StudyReport,
+    StudySetting,
     StudyTable,
     StudyTemplate,
     expand_datasets,
@@ -156,7 +156,7 @@ TEMPLATE = StudyTemplate(
     name="sparsity",
     title="What happens as the number of annotators grows?",
     knobs={
-        _AXIS: Knob(
+        _AXIS: StudySetting(
             default=(100, 500, 1500, 3500, 6000, 10000),
             about="numbers of annotators: of a simulated crowd, or that a real one is split into",
             check=whole_numbers(1),

@@ -15,7 +15,7 @@ from crowdsweep.record.spec import Phase, TrialSpec
 from crowdsweep.search.median import MedianRule
 from crowdsweep.search.searchers import Chosen
 from crowdsweep.search.space import Space
-from crowdsweep.sweep.requirements import Offer
+from crowdsweep.sweep.requirements import DatasetFacts
 from crowdsweep.sweepfile.records import Metric, Resources
 
 
@@ -31,7 +31,7 @@ class PlannedDataset:
     name: str
     params: Mapping[str, Scalar]
     base: CrowdDataset
-    offer: Offer
+    offer: DatasetFacts
     heldout: float
     among: frozenset[str] = frozenset()
 

@@ -34,9 +34,9 @@ from crowdsweep.sweep.pilot import Outputs, Pilots
 from crowdsweep.sweep.requirements import (
     NOTHING_TO_HOLD_OUT,
     check_metric,
+    dataset_facts,
     default_metric,
     metric_without_heldout,
-    offer_of,
     why_not_by_heldout,
     why_not_by_metric,
 )
@@ -248,7 +248,7 @@ def _ready(
         name=entry.name,
         params=dict(entry.params),
         base=base,
-        offer=offer_of(trial),
+        offer=dataset_facts(trial),
         heldout=config.heldout.fraction,
         among=frozenset(other.name for other in config.datasets),
     )

@@ -26,7 +26,7 @@ NOTHING_TO_HOLD_OUT = "no annotation can be held out (each item has to keep one)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
+class DatasetFacts:
     """What a dataset, made ready for one trial, has.
 
     Attributes:
@@ -57,11 +57,11 @@ class Offer:
         return not self.training_gold and not self.scored.keys() & {"dev", "test"}
 
 
-def offer_of(trial: TrialData) -> Offer:
+def dataset_facts(trial: TrialData) -> DatasetFacts:
     """Looks at what a dataset has."""
     training = trial.training
     features = training.items.features
-    return Offer(
+    return DatasetFacts(
         shape=DataShape(
             n_items=training.n_items,
             n_annotators=training.n_annotators,
@@ -82,7 +82,7 @@ def offer_of(trial: TrialData) -> Offer:
     )
 
 
-def default_metric(info: ModelInfo, offer: Offer) -> Metric:
+def default_metric(info: ModelInfo, offer: DatasetFacts) -> Metric:
     """Returns what a search optimises where the sweep file does not say.
 
     Dev accuracy where dev items have gold, else dev KL where they have annotations, else held-out log-likelihood;
@@ -93,7 +93,7 @@ def default_metric(info: ModelInfo, offer: Offer) -> Metric:
     return _metric(f"dev_{ACCURACY}" if offer.scored["dev"] else f"dev_{KL}")
 
 
-def metric_without_heldout(offer: Offer) -> Metric | None:
+def metric_without_heldout(offer: DatasetFacts) -> Metric | None:
     """Returns what a search optimises where held-out annotations cannot score its model; None where nothing else can.
 
     Accuracy on training items with gold: no fit sees gold, but it both chooses the point and ranks it afterwards, which
@@ -163,7 +163,7 @@ def why_not_by_metric(info: ModelInfo, metric: Metric, outputs: Callable[[], Out
     return f"{info.name} labels no unseen items, and {metric.name} scores {split} items"
 
 
-def check_metric(metric: Metric, offer: Offer, where: str) -> None:
+def check_metric(metric: Metric, offer: DatasetFacts, where: str) -> None:
     """Refuses a metric that cannot exist on a dataset.
 
     Raises:
@@ -204,7 +204,7 @@ def check_metric(metric: Metric, offer: Offer, where: str) -> None:
         )
 
 
-def _check_answers(metric: Metric, info: AnswerMetric, offer: Offer, where: str) -> None:
+def _check_answers(metric: Metric, info: AnswerMetric, offer: DatasetFacts, where: str) -> None:
     place = metric.name.partition("_")[0]
     if offer.anonymous:
         raise SweepFileError(

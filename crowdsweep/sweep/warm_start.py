@@ -30,7 +30,7 @@ from crowdsweep.sweepfile.warm_start import source_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Earlier:
+class _EarlierSearch:
     """A search of an earlier sweep.
 
     Attributes:
@@ -95,7 +95,7 @@ def warm_started(
     return [replace(search, told=_first_told(search, told.get(search.key, ()))) for search in searches], notes
 
 
-def _searches_of(store: str, where: str) -> list[_Earlier]:
+def _searches_of(store: str, where: str) -> list[_EarlierSearch]:
     try:
         state = read_journal(store_named(store))
     except CrowdsweepError as error:
@@ -106,7 +106,9 @@ def _searches_of(store: str, where: str) -> list[_Earlier]:
         for role in roles
         if role.phase == "search"
     }
-    found = [_Earlier(asked=search, points=list(_scored(state, search, trials))) for search in shown_searches(state)]
+    found = [
+        _EarlierSearch(asked=search, points=list(_scored(state, search, trials))) for search in shown_searches(state)
+    ]
     return [one for one in found if one.points]
 
 
@@ -122,7 +124,7 @@ def _scored(
                 yield trial, known
 
 
-def _told_by(search: Search, earlier: Iterable[_Earlier], source: str) -> list[ToldPoint]:
+def _told_by(search: Search, earlier: Iterable[_EarlierSearch], source: str) -> list[ToldPoint]:
     """Returns the points of an earlier sweep that a search is told, in the order in which they were tried."""
     told: list[ToldPoint] = []
     for one in earlier:
@@ -150,7 +152,7 @@ def _is_same(search: Search, point: Mapping[str, object], trial: TrialSpec) -> b
     return own.cell_key == trial.cell_key
 
 
-def _why_nothing(search: Search, earlier: Sequence[_Earlier]) -> str:
+def _why_nothing(search: Search, earlier: Sequence[_EarlierSearch]) -> str:
     """Returns why an earlier sweep tells a search nothing, in words."""
     model, data = search.cell.info.name, search.cell.dataset
     alike = [one for one in earlier if one.points[0][0].model == model]

@@ -47,7 +47,7 @@ _SHAPE_KEYS: Mapping[str, Schema] = {
 
 
 @runtime_checkable
-class Knob(Protocol):
+class StudySetting(Protocol):
     """A setting of a study template, as far as it is told here."""
 
     @property
@@ -57,7 +57,7 @@ class Knob(Protocol):
     def about(self) -> str: ...
 
 
-def sweep_schema(templates: Mapping[str, Mapping[str, Knob]]) -> Schema:
+def sweep_schema(templates: Mapping[str, Mapping[str, StudySetting]]) -> Schema:
     """Returns the schema of a sweep file, JSON-able; models, datasets and templates are those that can be named here.
 
     Args:
@@ -222,7 +222,7 @@ def _shape() -> Schema:
     return {**_mapping(keys), "allOf": named, "anyOf": [{"required": ["distribution"]}, *untold]}
 
 
-def _study(templates: Mapping[str, Mapping[str, Knob]]) -> Schema:
+def _study(templates: Mapping[str, Mapping[str, StudySetting]]) -> Schema:
     """Returns what `study` takes: a template, and beside it the template's knobs."""
     about = lines_of(StudyEntry)["template"]
     knobs = {

@@ -36,7 +36,7 @@ class Asked(Protocol):
         ...
 
 
-class GoesOn:
+class StillWanted:
     """Whether somebody waits for the work still."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class GoesOn:
 
 
 def answered(
-    door: Asked, work: Callable[[GoesOn], _T], *, silent_s: float = SILENT_S, given_up_s: float = GIVEN_UP_S
+    door: Asked, work: Callable[[StillWanted], _T], *, silent_s: float = SILENT_S, given_up_s: float = GIVEN_UP_S
 ) -> _T:
     """Runs `work` on a thread and returns its result. A thread that takes too long is abandoned.
 
@@ -65,7 +65,7 @@ def answered(
     """
     done: list[_T] = []
     failed: list[BaseException] = []
-    goes_on = GoesOn()
+    goes_on = StillWanted()
 
     def do() -> None:
         try:

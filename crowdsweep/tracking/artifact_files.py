@@ -8,15 +8,15 @@ from pathlib import Path
 
 from crowdsweep.errors import plain, shortened
 from crowdsweep.files.drafts import writing_below
-from crowdsweep.files.inside import LinkInTheWay
+from crowdsweep.files.inside import UnexpectedLink
 from crowdsweep.tracking.artifact_places import (
     FOLDER,
-    brought_along,
     is_indirect,
     is_inside,
     is_within,
     path_of,
     place_in,
+    relocated,
 )
 from crowdsweep.tracking.run_book import Rejected
 from crowdsweep.tracking.run_records import KIND, MODEL_DIGEST
@@ -66,7 +66,7 @@ class _Named:
     below: tuple[str, ...] | None = None
 
 
-def bring_along(database: Path, *, whole: bool) -> list[str]:
+def relocate_artifacts(database: Path, *, whole: bool) -> list[str]:
     """Points the artifacts of a database to the folder beside it.
 
     MLflow keeps absolute places. Those of a store that was moved or copied lead to where it lay before, and those of a
@@ -93,7 +93,7 @@ def bring_along(database: Path, *, whole: bool) -> list[str]:
         for named in list(_named_places(rows)):
             if not (whole or named.ours) or is_indirect(named.location) or is_inside(folder, named.location):
                 continue
-            place = came.get(named.location) or brought_along(folder.as_uri(), named.location)
+            place = came.get(named.location) or relocated(folder.as_uri(), named.location)
             if place in (None, named.location) and whole and named.ours and named.below is not None:
                 place = place_in(folder.as_uri(), *named.below)
             if place is None or place == named.location:  # the latter is behind a link
@@ -203,7 +203,7 @@ def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | Non
         tag: of it.
 
     Raises:
-        OSError: as `bring_along`.
+        OSError: as `relocate_artifacts`.
     """
     with _named_errors(database), closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows:
         found = rows.execute(
@@ -228,7 +228,7 @@ def writing_inside(database: Path) -> Generator[WriteInside]:
                 raise Rejected(f"{artifacts}: expected artifacts below {folder}, and no link on the way to {name}")
             try:
                 write(path.relative_to(folder.parent).parts, content)
-            except LinkInTheWay as error:
+            except UnexpectedLink as error:
                 raise Rejected(f"{path}: expected artifacts below {folder}; {error.strerror}") from error
 
         yield write_one

@@ -64,7 +64,7 @@ def place_in(folder: str, *names: str) -> str | None:
     return "/".join((folder, *map(quote, names)))
 
 
-def brought_along(folder: str, location: str) -> str | None:
+def relocated(folder: str, location: str) -> str | None:
     """Returns where what lay below a folder of artifacts elsewhere lies now that its database lies beside `folder`.
 
     Args:

@@ -39,9 +39,9 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 
 from crowdsweep.record.local import JOURNAL_FILE
 from crowdsweep.record.shown_uri import without_credentials
-from crowdsweep.tracking.artifact_files import WriteInside, bring_along, writing_inside
+from crowdsweep.tracking.artifact_files import WriteInside, relocate_artifacts, writing_inside
 from crowdsweep.tracking.artifact_places import FOLDER, is_inside
-from crowdsweep.tracking.mlflow_failures import TrackingFailed, in_our_words
+from crowdsweep.tracking.mlflow_failures import TrackingFailed, translated_errors
 from crowdsweep.tracking.mlflow_reachable import alone_on, check_artifacts, check_reachable
 from crowdsweep.tracking.run_book import StoredRun
 from crowdsweep.tracking.run_records import DIGEST_LIMIT, ITEMS_A_BATCH, METRICS_A_BATCH, NAME_LIMIT, STORE, RunRecord
@@ -93,7 +93,7 @@ class MlflowDoor:
 
     def open(self) -> None:
         """Connects, and makes the experiment where there is none; may be repeated."""
-        with self._in_our_words():
+        with self._translated_errors():
             self._client = self._connected()
 
     def _connected(self) -> MlflowClient:
@@ -104,7 +104,9 @@ class MlflowDoor:
         if self._database is not None and self._path is not None:
             folder = self._path.with_name(FOLDER).as_uri()
             _make_database(self._path)
-            bring_along(self._path, whole=is_of_store(self._path))  # first: it tells whether this is one of MLflow's
+            relocate_artifacts(
+                self._path, whole=is_of_store(self._path)
+            )  # first: it tells whether this is one of MLflow's
             self._database.hasten()
         # Left out, the registry would be whatever this process, or the folder it stands in, has.
         registry = os.environ.get("MLFLOW_REGISTRY_URI") or self._uri
@@ -318,14 +320,14 @@ class MlflowDoor:
     def _asked(self) -> Generator[MlflowClient]:
         if self._client is None:
             raise RuntimeError("the experiment was not opened")
-        with self._in_our_words():
+        with self._translated_errors():
             yield self._client
 
     @contextmanager
-    def _in_our_words(self) -> Generator[None]:
+    def _translated_errors(self) -> Generator[None]:
         self._asked_at = time.monotonic()
         try:
-            with in_our_words(self._given):
+            with translated_errors(self._given):
                 yield
         finally:
             self._asked_at = None

@@ -9,7 +9,7 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from crowdsweep.errors import CrowdsweepError, plain
-from crowdsweep.record.shown_uri import discreetly, without_credentials
+from crowdsweep.record.shown_uri import redacted, without_credentials
 from crowdsweep.tracking.object_failures import of_objects
 from crowdsweep.tracking.run_book import Rejected
 from crowdsweep.tracking.uri import database_file
@@ -43,7 +43,7 @@ class TrackingFailed(OSError):
 
 
 @contextmanager
-def in_our_words(uri: str) -> Generator[None]:
+def translated_errors(uri: str) -> Generator[None]:
     """Passes on what MLflow raises as an error of ours.
 
     Args:
@@ -72,7 +72,7 @@ def words_of(error: BaseException, uri: str) -> str:
         uri: MLflow's tracking URI, no secret of which stands in the line.
     """
     said = _said(error, uri)
-    text = plain(" ".join(discreetly(_NO_MORE.split(said, maxsplit=1)[0], uri).split()))
+    text = plain(" ".join(redacted(_NO_MORE.split(said, maxsplit=1)[0], uri).split()))
     return text if len(text) <= _LIMIT else text[:_LIMIT] + "…"
 
 

@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 from crowdsweep.errors import BadInput
 from crowdsweep.paths import is_folder, stands
 from crowdsweep.record.shown_uri import DATABASES, without_credentials
-from crowdsweep.tracking.mlflow_failures import TrackingFailed, in_our_words, of_status
+from crowdsweep.tracking.mlflow_failures import TrackingFailed, of_status, translated_errors
 from crowdsweep.tracking.uri import database_file
 
 PATIENCE_S = 7.0
@@ -128,7 +128,7 @@ def within_patience(uri: str, ask: Callable[[], object], patience_s: float | Non
 
     def tried() -> None:
         try:
-            with in_our_words(uri):
+            with translated_errors(uri):
                 ask()
             failed.clear()
         except Exception as error:  # noqa: BLE001 - whoever waits for this thread raises it

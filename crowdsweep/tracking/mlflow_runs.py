@@ -13,7 +13,7 @@ from crowdsweep.record.kept_arrays import content_of
 from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
-from crowdsweep.tracking.answered import GoesOn, answered
+from crowdsweep.tracking.answered import StillWanted, answered
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
@@ -179,7 +179,7 @@ def rebuild(
     runs = RunBook(door, record=None, read=read, draw=draw)
     found = written = 0
 
-    def write(goes_on: GoesOn) -> None:
+    def write(goes_on: StillWanted) -> None:
         nonlocal found, written
         for key, done in Projection(runs).write(state):
             if isinstance(done, Rejected):

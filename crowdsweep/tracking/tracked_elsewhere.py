@@ -9,7 +9,7 @@ from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.shown_uri import HIDDEN, without_credentials
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
-from crowdsweep.tracking.artifact_files import bring_along, experiment_in
+from crowdsweep.tracking.artifact_files import experiment_in, relocate_artifacts
 from crowdsweep.tracking.artifact_places import FOLDER
 from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
 from crowdsweep.tracking.uri import database_file, sqlite_uri, tracking_uri
@@ -78,7 +78,7 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> Served:
     file = database_file(uri)
     try:
         if file is not None:
-            bring_along(file, whole=False)
+            relocate_artifacts(file, whole=False)
             found = experiment_in(file, state.config.get("tracking", {}).get("experiment") or state.name, VIEW_TAG)
             runs = experiments_link() if found is None else runs_link(found[0], viewed=found[1])
             return Served(uri=uri, artifacts=file.with_name(FOLDER), runs=runs)

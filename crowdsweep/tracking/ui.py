@@ -19,11 +19,11 @@ from pathlib import Path
 
 from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.journal import read_journal
-from crowdsweep.record.shown_uri import discreetly
+from crowdsweep.record.shown_uri import redacted
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import driver_of
-from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
+from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, experiment_in, relocate_artifacts
 from crowdsweep.tracking.artifact_places import FOLDER
 from crowdsweep.tracking.guard_names import APP, ARTIFACTS, PARAMETER, REMOTE, TOKEN
 from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
@@ -112,7 +112,7 @@ def _of_store(store: Path, state: JournalState, database: Path, port: int, annou
     if database.is_symlink():
         raise BadInput(f"{database}: expected a file of the store, got a link; remove it")
     _check_free(port)
-    runs = _brought_along(store, state, database, announce)
+    runs = _relocated(store, state, database, announce)
     return Served(uri=sqlite_uri(database), artifacts=database.with_name(FOLDER), runs=runs)
 
 
@@ -150,7 +150,7 @@ def _serve(served: Served, port: int, announce: Callable[[str], object]) -> int:
             supervisor.communicate()  # it ends when its pipe is closed
             return 0
         log.seek(0)
-        said = discreetly(log.read().decode(errors="replace"), served.uri)
+        said = redacted(log.read().decode(errors="replace"), served.uri)
         announce("\n".join(said.splitlines()[-_LINES_OF_LOG:]))
         return supervisor.returncode
 
@@ -164,14 +164,14 @@ def _why_none(store: Path, state: JournalState) -> str:
     return f"{found}; write them: `{mirror_words(store, state)}`"
 
 
-def _brought_along(store: Path, state: JournalState, database: Path, announce: Callable[[str], object]) -> str:
+def _relocated(store: Path, state: JournalState, database: Path, announce: Callable[[str], object]) -> str:
     """Points a database's artifacts to where it lies now; returns the link to the sweep's runs.
 
     Raises:
         BadInput: the database cannot be used; the message says whether to wait, to see to the file, or to make another.
     """
     try:
-        for named in bring_along(database, whole=True):
+        for named in relocate_artifacts(database, whole=True):
             announce(plain(f"not served, as it lies outside of {database.with_name(FOLDER)}: {named}"))
         return _runs_of(state, database)
     except DatabaseBusy as error:

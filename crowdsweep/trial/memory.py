@@ -48,7 +48,7 @@ def of_memory(error: BaseException) -> bool:
     return is_want_of_memory(error.__cause__ if isinstance(error, ModelFault) and error.__cause__ else error)
 
 
-def let_go(error: BaseException, device: str) -> None:
+def release_memory(error: BaseException, device: str) -> None:
     """Clears the frames that an error came through, which keep a batch's tensors alive. Its traceback can still be
     read.
     """
@@ -86,7 +86,7 @@ def within_memory(run: Run, specs: Sequence[TrialSpec], device: str) -> list[Tri
     except Exception as error:
         if not of_memory(error):
             raise
-        let_go(error, device)
+        release_memory(error, device)
         failure = failure_for_want_of_memory(error)
     if len(specs) == 1:
         return [TrialResult(key=specs[0].key, status=Status.FAILED, failure=failure)]

@@ -41,7 +41,7 @@ from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.learning_curve import NO_CURVE, CurveSpec, thinned_curve
-from crowdsweep.trial.memory import failure_for_want_of_memory, let_go, of_memory, within_memory
+from crowdsweep.trial.memory import failure_for_want_of_memory, of_memory, release_memory, within_memory
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
 from crowdsweep.trial.scoring import score, score_of, scored_items
 
@@ -292,7 +292,7 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
     except ModelFault as raised:
         fault = raised
         if of_memory(fault):
-            let_go(fault, contexts[0].device)
+            release_memory(fault, contexts[0].device)
     for fit in fits:
         fit.end()
     if fault is None:

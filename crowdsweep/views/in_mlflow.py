@@ -9,7 +9,7 @@ from collections.abc import Callable
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import read_journal, without_driver
-from crowdsweep.record.shown_uri import discreetly, without_credentials
+from crowdsweep.record.shown_uri import redacted, without_credentials
 from crowdsweep.record.store_uri import Store
 from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
 from crowdsweep.views.figures import heat_map, to_png
@@ -43,7 +43,7 @@ def show_when_ended(found: AnalysedSweep, uri: str | None = None, *, lacks: str 
         except (BadInput, OSError) as error:
             failed[:] = [str(error)]
         except Exception as error:  # noqa: BLE001 - whatever it is, the sweep has ended well
-            failed[:] = [discreetly(f"{type(error).__name__}: {error}", uri or "")]
+            failed[:] = [redacted(f"{type(error).__name__}: {error}", uri or "")]
 
     thread, until = threading.Thread(target=write, daemon=True), time.monotonic() + _PATIENCE_S
     thread.start()
@@ -53,10 +53,10 @@ def show_when_ended(found: AnalysedSweep, uri: str | None = None, *, lacks: str 
     except KeyboardInterrupt:
         failed[:] = ["it was broken off"]
     if failed or lacks:
-        _log.warning("%s", make_up(store, lacks, failed[0] if failed else ""))
+        _log.warning("%s", catch_up_words(store, lacks, failed[0] if failed else ""))
 
 
-def make_up(store: Store, lacks: str, failed: str) -> str:
+def catch_up_words(store: Store, lacks: str, failed: str) -> str:
     """Returns what MLflow lacks of a sweep, why its page could not be written, and the command that makes up for it."""
     what = [f"lacks {lacks}"] if lacks else []
     what += [f"does not show the report as it is now: {failed}"] if failed else []

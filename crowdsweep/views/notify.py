@@ -1,4 +1,4 @@
-"""Tells others that a sweep has ended, well or not: a POST to a URL, or a command. Both get the same small JSON.
+"""Notifies targets that a sweep has ended, well or not: a POST to a URL, or a command. Both get the same small JSON.
 
 A sweep file may name a URL, whose host is said before anything runs, and nothing but counts and the best models goes
 there. A command is only taken from who runs the sweep: a sweep file may come from a stranger, and runs nothing.
@@ -23,7 +23,7 @@ from crowdsweep.errors import BadInput, CrowdsweepError, error_words, plain, sho
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.journal import read_journal
-from crowdsweep.record.shown_uri import discreetly
+from crowdsweep.record.shown_uri import redacted
 from crowdsweep.record.store_uri import Store
 
 VARIABLE = "CROWDSWEEP_NOTIFY"
@@ -39,7 +39,7 @@ Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Others:
+class NotifyTargets:
     """Who is told.
 
     Attributes:
@@ -56,7 +56,7 @@ class Others:
         return plain(urlsplit(self.url).netloc.rpartition("@")[2])
 
 
-def others_of(url: str, command: str | None) -> Others:
+def notify_targets(url: str, command: str | None) -> NotifyTargets:
     """Returns who is told.
 
     Args:
@@ -73,11 +73,11 @@ def others_of(url: str, command: str | None) -> Others:
         raise BadInput(f"{where}: expected a command as in a shell, got {shortened(repr(given))}: {error}") from error
     if words and shutil.which(words[0]) is None:
         raise BadInput(f"{where}: expected a command, found no program {shortened(repr(words[0]))} here")
-    return Others(url=url, command=words)
+    return NotifyTargets(url=url, command=words)
 
 
 def message_of(store: Store, name: str, error: str = "") -> Message:
-    """Returns what others are told of a sweep whose run has ended: its name, state, counts, and the best model on each
+    """Returns what targets are told of a sweep whose run has ended: its name, state, counts, and the best model on each
     dataset so far; as a sentence too (`text`), which chats show.
 
     Args:
@@ -105,21 +105,23 @@ def message_of(store: Store, name: str, error: str = "") -> Message:
     return {**message, "text": plain(shortened(text, 1_000))}
 
 
-def tell_others(others: Others, message: Message, *, sleep: Callable[[float], None] = time.sleep) -> list[str]:
+def send_notifications(
+    targets: NotifyTargets, message: Message, *, sleep: Callable[[float], None] = time.sleep
+) -> list[str]:
     """Tells everybody, and returns in words who could not be told; never raises, and ends after 25 seconds, or when a
     person presses Ctrl-C.
 
     Args:
-        others: who is told.
+        targets: who is told.
         message: what.
         sleep: waits so many seconds between two tries.
     """
     content = json.dumps(message, ensure_ascii=False).encode()
     tasks: dict[str, Callable[[], str]] = {}
-    if others.url:
-        tasks[others.host] = lambda: _post(others.url, content, sleep)
-    if others.command:
-        tasks[others.command[0]] = lambda: _run(others.command, content)
+    if targets.url:
+        tasks[targets.host] = lambda: _post(targets.url, content, sleep)
+    if targets.command:
+        tasks[targets.command[0]] = lambda: _run(targets.command, content)
     failed = dict.fromkeys(tasks, "it took too long")
 
     def do(name: str) -> None:
@@ -154,7 +156,7 @@ def _post(url: str, content: bytes, sleep: Callable[[float], None]) -> str:
         except Exception as error:  # noqa: BLE001 - whatever a server or a URL leads to, the sweep has ended
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             why = str(reason) or type(error).__name__
-    return plain(shortened(discreetly(why, url)))
+    return plain(shortened(redacted(why, url)))
 
 
 def _opener() -> urllib.request.OpenerDirector:

@@ -31,7 +31,7 @@ from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.groups import Group
 from crowdsweep.studies.labels_needed import need_of, reach_of
-from crowdsweep.studies.more_labels import law_of
+from crowdsweep.studies.more_labels import fitted_law
 
 METRIC = "train_accuracy"
 TRIED, ALL = (1, 2, 3, 4, 5, 7), 10
@@ -173,7 +173,7 @@ def _answers(points: dict[int | None, AxisPoint], true: Mapping[int, float]) -> 
         assert reach is not None
         needed = next((r for r in (*TRIED, ALL) if true[r] >= target), BEYOND)
         yield "to reach a target", (reach.possibly or BEYOND) <= needed <= (reach.surely or BEYOND)
-    law = law_of(_of(points, ODD), GROUP, {r: float(r) for r in ODD})
+    law = fitted_law(_of(points, ODD), GROUP, {r: float(r) for r in ODD})
     for low, high in ((3, 5), (5, 7), (9, 13)):
         target = (true[low] + true[high]) / 2
         needed = next(r for r in range(1, BEYOND + 1) if true[r] >= target)
@@ -263,7 +263,7 @@ def public(name: str, seeds: int) -> Iterator[tuple[tuple[tuple[int, ...], int],
 def _predicted(right: Mapping[int, np.ndarray], then: np.ndarray, end: int) -> tuple[bool | None, str]:
     """Returns whether a curve fitted to some numbers of labels contains what `end` bring, and both in words."""
     points: dict[int | None, AxisPoint] = {r: _point(one) for r, one in right.items()}
-    law = law_of(points, GROUP, {r: float(r) for r in right})
+    law = fitted_law(points, GROUP, {r: float(r) for r in right})
     gain = None if isinstance(law, str) else law.gain(float(end))
     true = float(then.mean() - right[max(right)].mean())
     if gain is None or gain.refused:

@@ -10,7 +10,7 @@ import pytest
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.data.adaptive import keep_where_they_tell_most
+from crowdsweep.data.adaptive import keep_most_informative
 from crowdsweep.data.on_disk.folder import read_folder
 
 MODEL = "hierarchical-dawid-skene"
@@ -91,7 +91,7 @@ def test_what_a_study_of_allocation_simulates_is_this_loop(tmp_path: Path) -> No
     for seed in range(5):
         crowd = SimulatedCrowd(seed=seed)
         everything = read_folder(crowd.begun(tmp_path / f"all{seed}", labels=8))
-        mask = keep_where_they_tell_most(everything.annotations, 3, np.random.default_rng(seed))
+        mask = keep_most_informative(everything.annotations, 3, np.random.default_rng(seed))
         kept = replace(everything, annotations=everything.annotations.take(np.flatnonzero(mask)))
         evenly = SimulatedCrowd(seed=seed).begun(tmp_path / f"even{seed}", labels=3)
         looped = SimulatedCrowd(seed=seed)

@@ -10,7 +10,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate._active import ActiveCrowd
-from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, edge_counts, propagate
+from crowdsweep.models.aggregate._bipartite import ClusterParameters, Edges, PropagationState, edge_counts, propagate
 from crowdsweep.models.aggregate._clustered import GraphPrior, RestartReporter
 from crowdsweep.models.aggregate.pgm_bp import PgmBp, race
 from crowdsweep.models.clusters import Clusters, projected
@@ -50,9 +50,9 @@ def parameters(seed: int) -> ClusterParameters:
     )
 
 
-def start(edges: Edges, seed: int) -> Beliefs:
+def start(edges: Edges, seed: int) -> PropagationState:
     random = SeedStream(seed).numpy("start")
-    return Beliefs.start(
+    return PropagationState.start(
         edges,
         random.dirichlet(np.ones(N_CLUSTERS), size=edges.n_items),
         random.dirichlet(np.ones(N_ANNOTATOR_CLUSTERS), size=edges.n_annotators),
@@ -113,7 +113,7 @@ def test_the_e_step_on_random_trees_equals_enumeration(n_items: int, n_annotator
         for i, t, y in zip(rows.item, rows.annotator, rows.label, strict=True):
             np.add.at(counts[:, :, y], (w[:, i], z[:, t]), p)
         edges = Edges.of(rows)
-        begun = Beliefs.start(
+        begun = PropagationState.start(
             edges, random.dirichlet(np.ones(2), size=n_items), random.dirichlet(np.ones(2), size=n_annotators)
         )
         found = propagate(edges, given, begun, sweeps=n_nodes, tolerance=0.0)

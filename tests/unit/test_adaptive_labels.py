@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crowdsweep.data.adaptive import keep_where_they_tell_most
+from crowdsweep.data.adaptive import keep_most_informative
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames
 from crowdsweep.data.splits import prepare
@@ -26,7 +26,7 @@ def crowd(n_items: int = 200, each: int = 7, seed: int = 0) -> tuple[Annotations
 
 
 def kept(annotations: Annotations, labels: int, seed: int = 3) -> np.ndarray:
-    return keep_where_they_tell_most(annotations, labels, np.random.default_rng(seed))
+    return keep_most_informative(annotations, labels, np.random.default_rng(seed))
 
 
 def test_so_many_labels_on_average_and_one_for_each_item() -> None:

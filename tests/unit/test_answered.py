@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from crowdsweep.tracking.answered import GoesOn, answered
+from crowdsweep.tracking.answered import StillWanted, answered
 from crowdsweep.tracking.mlflow_failures import TrackingFailed
 
 
@@ -26,7 +26,7 @@ def test_what_work_returns_and_raises_comes_out() -> None:
 def test_a_silence_in_the_middle_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     door = Door()
 
-    def work(_: GoesOn) -> None:
+    def work(_: StillWanted) -> None:
         for door.waiting_s in (0.0, 1.0, 0.0):
             time.sleep(0.15)
 
@@ -39,7 +39,7 @@ def test_a_silence_in_the_middle_is_told_of_once(caplog: pytest.LogCaptureFixtur
 def test_a_silence_without_an_end_is_given_up_and_the_work_told() -> None:
     door, ended, seen = Door(), threading.Event(), []
 
-    def work(goes_on: GoesOn) -> None:
+    def work(goes_on: StillWanted) -> None:
         door.waiting_s = 0.2
         ended.wait(20)
         seen.append(bool(goes_on))

@@ -120,10 +120,10 @@ def test_what_leads_elsewhere_is_followed_on_the_web_alone(server: FileServer, t
 def test_https_does_not_become_http(before: str, after: str, is_followed: bool) -> None:
     request = Request(f"{before}://example.org/a")
     if is_followed:
-        assert downloads._NoWeaker().redirect_request(request, None, 302, "", {}, f"{after}://example.org/b")
+        assert downloads._NoDowngrade().redirect_request(request, None, 302, "", {}, f"{after}://example.org/b")
     else:
         with pytest.raises(DataError, match="which is not followed"):
-            downloads._NoWeaker().redirect_request(request, None, 302, "", {}, f"{after}://example.org/b")
+            downloads._NoDowngrade().redirect_request(request, None, 302, "", {}, f"{after}://example.org/b")
 
 
 def test_a_file_without_end_is_refused(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.tracking.artifact_files import NoDatabase, bring_along
+from crowdsweep.tracking.artifact_files import NoDatabase, relocate_artifacts
 from crowdsweep.tracking.mlflow_door import MlflowDoor
 from crowdsweep.tracking.run_records import RunRecord
 
@@ -30,7 +30,7 @@ def test_it_is_refused_by_its_name(named: str, database: Path) -> None:
     with closing(sqlite3.connect(database)) as rows:
         rows.executescript(FORGERIES[named])
     with pytest.raises(NoDatabase, match=f"a {named}, which MLflow never makes") as refused:
-        bring_along(database, whole=True)
+        relocate_artifacts(database, whole=True)
     assert str(database) in str(refused.value)
 
 
@@ -38,7 +38,7 @@ def test_a_database_of_mlflow_is_none_of_these(database: Path) -> None:
     with closing(sqlite3.connect(database)) as rows:
         triggers = rows.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
     assert triggers, "MLflow makes none any more: then none need be let through"
-    assert bring_along(database, whole=True) == []
+    assert relocate_artifacts(database, whole=True) == []
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_text_that_is_none_is_named(forged: str, database: Path) -> None:
     with closing(sqlite3.connect(database)) as rows:
         rows.executescript(forged)
     with pytest.raises(OSError, match=r"cannot be used as MLflow's database: .*UTF-8") as refused:
-        bring_along(database, whole=True)
+        relocate_artifacts(database, whole=True)
     assert str(database) in str(refused.value)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.data.missing import USUAL, WORDS, LeftOut, Missing
+from crowdsweep.data.missing import USUAL, WORDS, Missing, MissingLabels
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import BadInput, DataError
@@ -187,7 +187,7 @@ def test_the_rule_itself() -> None:
     assert Missing.of("").words == frozenset()
     assert Missing.of([" -99 "]) == Missing.of([np.int64(-99)]) == Missing.of([-99])
     assert Missing.of([-99])("-99")
-    left_out = LeftOut()
+    left_out = MissingLabels()
     for text, row, count in (("NA", 2, 3), (" ", 4, 1), ("", 5, 1)):
         left_out.add(text, f"row {row}", count)
     assert left_out.words() == ["NA (3, first: row 2)", "empty (2, first: row 4)"]

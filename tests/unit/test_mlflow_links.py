@@ -13,7 +13,7 @@ from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.tracking import artifact_files, ui
-from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, bring_along, experiment_in
+from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, experiment_in, relocate_artifacts
 from crowdsweep.tracking.sweep_page import compare_link, experiments_link, file_link, runs_link
 from crowdsweep.tracking.uri import database_file, sqlite_uri
 
@@ -43,7 +43,7 @@ def locked(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_locked_database_is_waited_for_and_never_removed(store: Path, locked: Path) -> None:
     with pytest.raises(DatabaseBusy, match="another program is writing it"):
-        bring_along(locked, whole=True)
+        relocate_artifacts(locked, whole=True)
     with pytest.raises(DatabaseBusy):
         experiment_in(locked, "a", "b")
     with pytest.raises(BadInput, match="wait until it has ended") as refused:
@@ -55,7 +55,7 @@ def test_a_locked_database_is_waited_for_and_never_removed(store: Path, locked: 
 def test_what_is_no_database_is_removed_and_made_again(store: Path, content: bytes) -> None:
     (store / "mlflow.db").write_bytes(content)
     with pytest.raises(NoDatabase):
-        bring_along(store / "mlflow.db", whole=True)
+        relocate_artifacts(store / "mlflow.db", whole=True)
     with pytest.raises(BadInput, match="remove it, then write the runs again: `crowdsweep mirror '") as refused:
         ui.serve(store, 0, announce=print)
     assert f"'{store}'" in str(refused.value)  # as a shell takes it, whatever is in it

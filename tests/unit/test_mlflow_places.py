@@ -12,7 +12,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.artifact import artifact_repository_registry as registry
 from mlflow_sweeps import outcomes, runs_in, sweep
 
-from crowdsweep.tracking.artifact_files import bring_along, writing_inside
+from crowdsweep.tracking.artifact_files import relocate_artifacts, writing_inside
 from crowdsweep.tracking.artifact_places import is_inside
 from crowdsweep.tracking.mlflow_confined import confine
 from crowdsweep.tracking.mlflow_door import MlflowDoor
@@ -57,7 +57,7 @@ def place(tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of it that knows where it lies."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     folder = shutil.copytree(made, tmp_path / "store")
-    bring_along(folder / "mlflow.db", whole=True)
+    relocate_artifacts(folder / "mlflow.db", whole=True)
     return folder
 
 
@@ -96,7 +96,7 @@ def test_what_names_another_place_is_pointed_back_or_named(place: Path, private:
     with closing(sqlite3.connect(place / "mlflow.db")) as rows, rows:
         for table, column in COLUMNS:
             rows.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS NOT NULL", (planted,))
-    told = bring_along(place / "mlflow.db", whole=True)
+    told = relocate_artifacts(place / "mlflow.db", whole=True)
     folder = place / "mlartifacts"
     for table, column in COLUMNS[:3]:
         outside = [location for location in named_in(place, table, column) if not is_inside(folder, location)]
@@ -104,12 +104,12 @@ def test_what_names_another_place_is_pointed_back_or_named(place: Path, private:
     left = [location for column in COLUMNS for location in named_in(place, *column) if not is_inside(folder, location)]
     assert len(told) == len(left)
     assert all(planted in words for words in told)
-    assert bring_along(place / "mlflow.db", whole=True) == told, "again, the same"
+    assert relocate_artifacts(place / "mlflow.db", whole=True) == told, "again, the same"
 
 
 def test_a_sound_database_is_left_as_it_is(place: Path) -> None:
     before = {column: named_in(place, *column) for column in COLUMNS}
-    told = bring_along(place / "mlflow.db", whole=True)
+    told = relocate_artifacts(place / "mlflow.db", whole=True)
     assert {column: named_in(place, *column) for column in COLUMNS} == before
     assert told == []
 

@@ -17,8 +17,8 @@ from mlflow_sweeps import outcomes, runs_in, sweep
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import Journal
-from crowdsweep.record.shown_uri import discreetly, without_credentials
-from crowdsweep.tracking.artifact_files import bring_along
+from crowdsweep.record.shown_uri import redacted, without_credentials
+from crowdsweep.tracking.artifact_files import relocate_artifacts
 from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,
     MlflowMirror,
@@ -118,8 +118,8 @@ def test_a_secret_is_not_shown_wherever_it_stands_in_a_uri(uri: str, secret: str
     assert without_credentials(given) == SHOWN[uri]
     assert without_credentials(SHOWN[uri]) == SHOWN[uri]
     for said in (f"cannot open {given!r}", f"login failed with {secret}", f"login failed with {unquote(secret)}"):
-        assert secret not in discreetly(said, given)
-        assert unquote(secret) not in discreetly(said, given)
+        assert secret not in redacted(said, given)
+        assert unquote(secret) not in redacted(said, given)
 
 
 def test_a_secret_of_a_path_is_not_shown() -> None:
@@ -146,7 +146,7 @@ def test_a_moved_store_takes_its_artifacts_along(store: Path, tmp_path: Path) ->
     (store / "mlflow.db").rename(here / "mlflow.db")
     sweep(here, outcomes())
     here.rename(there)
-    bring_along(there / "mlflow.db", whole=True)
+    relocate_artifacts(there / "mlflow.db", whole=True)
     client = MlflowClient(tracking_uri(there))
     trial = runs_in(there)[1][spec(3, groups=2).key]
     assert "traceback.txt" in [file.path for file in client.list_artifacts(trial.info.run_id)]

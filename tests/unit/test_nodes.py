@@ -2,7 +2,7 @@
 
 import pytest
 
-from crowdsweep.engine.nodes import Node, Room, refusal, shapes_of
+from crowdsweep.engine.nodes import FreeCapacity, Node, refusal, shapes_of
 from crowdsweep.sweepfile.records import Resources
 
 
@@ -34,7 +34,7 @@ def test_slots_of_a_node(on: Node, resources: Resources, slots: int) -> None:
 
 
 def test_slots_without_a_gpu_leave_nodes_with_one_to_those_that_need_it() -> None:
-    room = Room([node("gpu", 4, 1), node("cpu", 2)])
+    room = FreeCapacity([node("gpu", 4, 1), node("cpu", 2)])
     places: list[str | None] = []
     for _ in range(3):
         places.append(room.place(Resources()))
@@ -44,7 +44,7 @@ def test_slots_without_a_gpu_leave_nodes_with_one_to_those_that_need_it() -> Non
 
 
 def test_the_fullest_node_is_taken_so_that_large_slots_find_room() -> None:
-    room = Room([node("a", 4), node("b", 2)])
+    room = FreeCapacity([node("a", 4), node("b", 2)])
     assert room.place(Resources()) == "b"
     room.take("b", Resources())
     assert room.place(Resources(cpu=4.0)) == "a"
@@ -53,13 +53,13 @@ def test_the_fullest_node_is_taken_so_that_large_slots_find_room() -> None:
 
 def test_what_others_hold_is_not_given_away_and_what_ends_comes_back() -> None:
     busy = node("a", 4, free={"CPU": 1.0})
-    room = Room([busy], held=[("a", Resources(cpu=2.0))])  # another sweep holds one CPU
+    room = FreeCapacity([busy], held=[("a", Resources(cpu=2.0))])  # another sweep holds one CPU
     assert room.place(Resources()) == "a"
     assert room.place(Resources(cpu=2.0)) is None
     assert room.place(Resources(cpu=2.0), {"a": {"CPU": 2.0}}) == "a"
     room.give("a", Resources(cpu=2.0))
     assert room.place(Resources(cpu=3.0)) == "a"
-    just_begun = Room([node("a", 4, free={"CPU": 4.0})], held=[("a", Resources(cpu=3.0))])
+    just_begun = FreeCapacity([node("a", 4, free={"CPU": 4.0})], held=[("a", Resources(cpu=3.0))])
     assert just_begun.place(Resources(cpu=2.0)) is None, (
         "that the cluster does not know of a new slot yet frees nothing"
     )

@@ -1,4 +1,4 @@
-"""Others are told when a sweep has ended: once, soon, and whatever they do, the sweep is none the worse."""
+"""NotifyTargets are told when a sweep has ended: once, soon, and whatever they do, the sweep is none the worse."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from crowdsweep.errors import BadInput, SweepFileError, Where
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweep.resume import recorded_config
 from crowdsweep.sweepfile.read import sweep_of
-from crowdsweep.views.notify import FAILED, Others, message_of, others_of, tell_others
+from crowdsweep.views.notify import FAILED, NotifyTargets, message_of, notify_targets, send_notifications
 
 SWEEP: dict[str, Any] = {
     "name": "told",
@@ -136,8 +136,8 @@ def test_what_may_help_is_tried_again_and_no_redirect_followed(
     answers: list[int], n_heard: int, failed: list[str]
 ) -> None:
     with listening(*answers) as server:
-        others = Others(url=server.url)
-        assert tell_others(others, {"text": "x"}, **PATIENT) == [f"{others.host}: {words}" for words in failed]
+        others = NotifyTargets(url=server.url)
+        assert send_notifications(others, {"text": "x"}, **PATIENT) == [f"{others.host}: {words}" for words in failed]
         assert len(server.heard) == n_heard
         assert {path for path, *_ in server.heard} == {"/services/T0/SECRET"}
 
@@ -145,7 +145,7 @@ def test_what_may_help_is_tried_again_and_no_redirect_followed(
 def test_nobody_there_is_told_without_what_is_secret() -> None:
     with listening() as server:
         url = server.url.replace("://", "://name:hunter2@")
-    (words,) = tell_others(Others(url=url), {}, **PATIENT)
+    (words,) = send_notifications(NotifyTargets(url=url), {}, **PATIENT)
     assert words.startswith(server.url.split("/")[2])
     assert "hunter2" not in words
     assert "SECRET" not in words
@@ -153,8 +153,10 @@ def test_nobody_there_is_told_without_what_is_secret() -> None:
 
 def test_a_command_that_fails_says_why() -> None:
     fails = [sys.executable, "-c", "import sys; sys.exit('no network')"]
-    assert tell_others(Others(command=fails), {}) == [f"{sys.executable}: exit code 1: no network"]
-    assert tell_others(Others(command=["/nowhere/at/all"]), {}) == ["/nowhere/at/all: No such file or directory"]
+    assert send_notifications(NotifyTargets(command=fails), {}) == [f"{sys.executable}: exit code 1: no network"]
+    assert send_notifications(NotifyTargets(command=["/nowhere/at/all"]), {}) == [
+        "/nowhere/at/all: No such file or directory"
+    ]
 
 
 def test_a_sweep_file_names_no_command_and_no_odd_url(tmp_path: Path) -> None:
@@ -182,7 +184,7 @@ def test_a_command_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> 
         ("no-such-program x", "expected a command, found no program"),
     ):
         with pytest.raises(BadInput, match=f"--notify-command: {words}"):
-            others_of("", command)
+            notify_targets("", command)
     sweep = tmp_path / "s.yaml"
     sweep.write_text(json.dumps(SWEEP))
     assert run_command_line(["run", str(sweep), "--store", str(tmp_path / "s"), "--notify-command", "no-such-x"]) == 2

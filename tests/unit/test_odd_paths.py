@@ -38,7 +38,7 @@ def test_questions_have_an_answer(path: str) -> None:
         assert question(path) is False
         assert question(Path(path)) is False
     assert paths.names_in(path) == []
-    assert paths.at_home(f"~nobody-{path}") == Path(f"~nobody-{path}")
+    assert paths.expand_home(f"~nobody-{path}") == Path(f"~nobody-{path}")
 
 
 @odd

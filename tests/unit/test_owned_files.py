@@ -11,7 +11,7 @@ from dies import deaths
 from crowdsweep.errors import NotOurs
 from crowdsweep.files import drafts
 from crowdsweep.files.drafts import draft_in, write_below, write_new, write_whole
-from crowdsweep.files.inside import LinkInTheWay
+from crowdsweep.files.inside import UnexpectedLink
 from crowdsweep.files.listed import LIST_FILE, Listed
 from crowdsweep.files.owned import Kind, check_owned, replace_files, replaced
 
@@ -138,7 +138,7 @@ def test_links_to_folders_are_refused(link: str, tmp_path: Path) -> None:
         lambda: check_owned(tmp_path / "store", ("labels",), KIND),
         lambda: write_labels_of_a_trial(tmp_path / "store"),
     ):
-        with pytest.raises(LinkInTheWay, match="is a link"):
+        with pytest.raises(UnexpectedLink, match="is a link"):
             call()
     assert there(victim) == before
 
@@ -299,7 +299,7 @@ def test_nothing_is_written_below_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "victim").mkdir()
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "runs").symlink_to(tmp_path / "victim")
-    with pytest.raises(LinkInTheWay):
+    with pytest.raises(UnexpectedLink):
         write_below(tmp_path / "root", ("runs", "1", "a.png"), b"x")
     assert list((tmp_path / "victim").iterdir()) == []
     write_below(tmp_path / "root", ("others", "1", "a.png"), b"x")

@@ -8,7 +8,7 @@ import pytest
 from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.compare import DatasetComparison, compare
-from crowdsweep.analysis.phrases import chosen_by_gold, flattery, intervals_over, verdict
+from crowdsweep.analysis.phrases import chosen_by_gold, intervals_over, optimism, verdict
 from crowdsweep.analysis.phrases import tests_used as used_tests
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.intervals import Estimate
@@ -75,9 +75,9 @@ def test_the_page_shows_what_chose_a_point_beside_fresh_seeds(tmp_path: Path) ->
 
 
 def test_no_flattery_where_fresh_seeds_are_not_scored_so() -> None:
-    assert flattery(-0.5, None, "heldout_loglik") == ""
-    assert flattery(None, Estimate(n=1, mean=0.5), "test_accuracy") == ""
-    assert flattery(0.9, Estimate(n=1, mean=0.85), "dev_accuracy") == "Chosen at 90.0, fresh seeds 85.0."
+    assert optimism(-0.5, None, "heldout_loglik") == ""
+    assert optimism(None, Estimate(n=1, mean=0.5), "test_accuracy") == ""
+    assert optimism(0.9, Estimate(n=1, mean=0.85), "dev_accuracy") == "Chosen at 90.0, fresh seeds 85.0."
 
 
 @pytest.mark.parametrize(("metric", "said"), [("train_accuracy", True), ("heldout_loglik", False)])

@@ -15,7 +15,7 @@ from crowdsweep.models import registered
 from crowdsweep.models._em import label_probs_of
 from crowdsweep.models.contract import FitResult
 from crowdsweep.sweep.pilot import Outputs
-from crowdsweep.sweep.requirements import check_metric, offer_of, why_not_by_metric
+from crowdsweep.sweep.requirements import check_metric, dataset_facts, why_not_by_metric
 from crowdsweep.sweepfile.records import Metric
 from crowdsweep.testing.model_fits import fit
 from crowdsweep.testing.small_data import small_data
@@ -103,7 +103,7 @@ def test_nothing_is_scored_where_a_model_or_the_data_do_not_say(add_model: Calla
     ],
 )
 def test_what_cannot_be_scored_is_told_before(metric: str, base: CrowdDataset, message: str) -> None:
-    offer = offer_of(prepare(base, {}, 0))
+    offer = dataset_facts(prepare(base, {}, 0))
     if not message:
         check_metric(Metric(name=metric, goal="minimize"), offer, "s.yaml")
         return

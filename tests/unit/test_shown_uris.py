@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from crowdsweep.errors import BadInput
-from crowdsweep.record.shown_uri import discreetly, without_credentials
+from crowdsweep.record.shown_uri import redacted, without_credentials
 from crowdsweep.tracking.uri import recorded_uri, tracking_uri
 
 SECRETS = ("hunter2", "hunter/2", "hunt@er2", "hunt:er2", "hunt?er#2", "correct horse")
@@ -41,7 +41,7 @@ def test_what_could_be_a_secret_is_hidden(uri: str, secret: str) -> None:
     assert without_credentials(given) == SHOWN[uri]
     assert without_credentials(SHOWN[uri]) == SHOWN[uri], "what is shown is shown again"
     for form in (secret, quote(secret, safe="")):
-        assert form not in discreetly(f"cannot use {form!r} of {given}", given)
+        assert form not in redacted(f"cannot use {form!r} of {given}", given)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_could_be_a_secret_is_hidden(uri: str, secret: str) -> None:
 )
 def test_what_holds_no_secret_is_shown_whole(uri: str) -> None:
     assert without_credentials(uri) == uri
-    assert discreetly(f"cannot use {uri}", uri) == f"cannot use {uri}"
+    assert redacted(f"cannot use {uri}", uri) == f"cannot use {uri}"
 
 
 def test_the_variable_brings_what_a_record_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

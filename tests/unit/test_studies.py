@@ -17,7 +17,7 @@ from crowdsweep.studies.contract import (
     ScoredBy,
     StudyReport,
     StudyTable,
-    check_knobs,
+    check_settings,
     expand_study,
     find_template,
     gold_models,
@@ -138,16 +138,16 @@ def test_redundancy_needs_a_dataset() -> None:
 )
 def test_bad_knobs_say_which_and_what_was_expected(template: str, knobs: dict[str, Any], message: str) -> None:
     with pytest.raises(SweepFileError, match=message):
-        check_knobs(find_template(template), knobs)
+        check_settings(find_template(template), knobs)
 
 
 def test_an_unknown_knob_offers_the_nearest() -> None:
     with pytest.raises(UnknownName, match="did you mean 'annotators'"):
-        check_knobs(SPARSITY, {"anotators": [5]})
+        check_settings(SPARSITY, {"anotators": [5]})
 
 
 def test_one_number_stands_for_a_list_of_one() -> None:
-    assert check_knobs(SPARSITY, {"annotators": 7})["annotators"] == (7,)
+    assert check_settings(SPARSITY, {"annotators": 7})["annotators"] == (7,)
 
 
 def test_gold_models_travel_with_the_table() -> None:
@@ -212,7 +212,7 @@ def _redundancy(rows: Mapping[tuple[str, int | None], Sequence[Mapping[str, floa
     models = [{"name": name, "label": name, "params": {}} for name in dict.fromkeys(model for model, _ in rows)]
     table = results_table(folded(made_up_sweep(events, models=models)))
     by = {"d": ScoredBy(**knobs)} if knobs else {}
-    return REDUNDANCY.summarise(with_datasets(table, by), check_knobs(REDUNDANCY, {}))
+    return REDUNDANCY.summarise(with_datasets(table, by), check_settings(REDUNDANCY, {}))
 
 
 def test_the_largest_number_is_all_labels_and_what_is_not_saturated_says_so() -> None:
@@ -251,7 +251,7 @@ def test_each_dataset_is_scored_by_what_it_has() -> None:
     events = made_up_trials("mv", "d", [{"train_accuracy": 0.7}])
     events += made_up_trials("mv", "e", [{"test_accuracy": 0.8}])
     table = results_table(folded(made_up_sweep(events, models=[{"name": "mv", "label": "mv", "params": {}}])))
-    report = REDUNDANCY.summarise(table, check_knobs(REDUNDANCY, {}))
+    report = REDUNDANCY.summarise(table, check_settings(REDUNDANCY, {}))
     assert [curve.y_label for curve in report.curves] == ["train accuracy, %", "test accuracy, %"]
 
 
@@ -272,7 +272,7 @@ def test_what_scores_a_dataset_is_found_by_its_name_and_its_settings() -> None:
 
 def test_redundancy_report_states_the_need_and_draws_all_labels_last() -> None:
     table = _table({("a", 1): [0.6, 0.62], ("a", 3): [0.798, 0.802], ("a", None): [0.80, 0.80]}, axis="redundancy")
-    report = REDUNDANCY.summarise(table, check_knobs(REDUNDANCY, {"labels_per_item": [1, 3]}))
+    report = REDUNDANCY.summarise(table, check_settings(REDUNDANCY, {"labels_per_item": [1, 3]}))
     assert "a needs 3 labels per item" in report.findings[0]
     drawn = report.curves[0]
     assert list(drawn.x_ticks.values()) == ["1", "3", "all"]
@@ -293,7 +293,7 @@ def test_sparsity_report_names_winners_moves_and_active_annotators() -> None:
         events += made_up_trials(model, "gaussians", metrics, dataset_params={"annotators": size})
     models = [{"name": name, "label": name, "params": {}} for name in ("cmm", "dl-em")]
     table = results_table(folded(made_up_sweep(events, models=models)))
-    report = SPARSITY.summarise(table, check_knobs(SPARSITY, {"annotators": [100, 10000]}))
+    report = SPARSITY.summarise(table, check_settings(SPARSITY, {"annotators": [100, 10000]}))
     best, moves, overtaken = report.findings
     assert overtaken == "gaussians: cmm overtakes dl-em at about 200 annotators."
     assert "dl-em with 100 (95.0" in best
@@ -310,7 +310,7 @@ def test_sparsity_report_names_winners_moves_and_active_annotators() -> None:
 def test_models_that_saw_gold_win_nothing() -> None:
     rows = {("ideal", 100): [0.99, 0.98], ("cmm", 100): [0.9, 0.91]}
     table = with_gold_models(_table(rows, axis="annotators"), ["ideal"])
-    report = SPARSITY.summarise(table, check_knobs(SPARSITY, {"annotators": [100]}))
+    report = SPARSITY.summarise(table, check_settings(SPARSITY, {"annotators": [100]}))
     assert "cmm with 100" in report.findings[0]
     assert not any("ideal" in finding for finding in report.findings)
     assert {line.label: line.reference for line in report.curves[0].lines} == {"cmm": False, "ideal (saw gold)": True}

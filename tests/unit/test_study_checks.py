@@ -11,8 +11,8 @@ from study_checks import CHECKS
 
 from crowdsweep.errors import BadInput
 from crowdsweep.studies.contract import (
-    Knob,
     StudyReport,
+    StudySetting,
     StudyTable,
     StudyTemplate,
     expand_datasets,
@@ -56,7 +56,7 @@ def never_the_same(knobs: Any, config: Any) -> Any:
 
 
 NUMBERS = count(100)
-KNOB = Knob(default=(5, 10), about="numbers of annotators", check=whole_numbers(1))
+KNOB = StudySetting(default=(5, 10), about="numbers of annotators", check=whole_numbers(1))
 TABLE = StudyTable(title="t", columns=["a"], rows=[["b"]])
 SOUND = StudyTemplate(name="sound", title="t", knobs={"annotators": KNOB}, plans=plans, summarise=summarise)
 

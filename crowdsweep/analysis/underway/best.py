@@ -42,7 +42,7 @@ class _Cell:
         return self.sums[metric] / self.counts[metric]
 
 
-class Bests:
+class BestByDataset:
     """Keeps the sums that the best of each dataset is found by.
 
     Args:

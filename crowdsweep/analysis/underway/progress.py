@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crowdsweep.analysis.underway.best import Best, Bests
+from crowdsweep.analysis.underway.best import Best, BestByDataset
 from crowdsweep.analysis.underway.time_left import Cell, Left, TimeLeft, Work
 from crowdsweep.errors import plain, shortened
 from crowdsweep.metrics.shown import score_words
@@ -87,7 +87,7 @@ class Progress:
         self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, Status] = {}
         self._metrics: dict[str, str] = {}  # cell or search → the metric that is scored while its trials train
-        self._bests = Bests({}, PlanRecord())
+        self._bests = BestByDataset({}, PlanRecord())
 
     def begin(self, state: JournalState, shown: Sequence[ShownTrial] | None = None) -> None:
         """Takes what a journal says of the trials that its sweep asks for now: `shown`, where known already."""
@@ -130,13 +130,13 @@ class Progress:
         if self._left.shown_s is None:
             return None
         shown_s, why = self._left.shown_s, self._left.why
-        later = {cell: n for cell in self._searched if (n := min(to_go.get(cell, 0), self._unasked(cell))) > 0}
+        later = {cell: n for cell in self._searched if (n := min(to_go.get(cell, 0), self._not_proposed(cell))) > 0}
         if not later:
             return Left(shown_s, why)
         less_s, more_s = self._work.margins(later, gone_s)
         return Left(max(0.0, shown_s - less_s), why, shown_s + more_s)
 
-    def _unasked(self, cell: Cell) -> int:
+    def _not_proposed(self, cell: Cell) -> int:
         """Returns how many trials of a cell nobody has asked for yet, at most."""
         return self._planned[cell] - self._known[cell]
 
@@ -203,7 +203,7 @@ class Progress:
     def _plan(self, config: Mapping[str, Any], plan: PlanRecord) -> None:
         self._planned_total = plan.n_trials
         self._metrics = {cell.key: cell.metric for cell in [*plan.cells, *plan.searches]}
-        self._bests = Bests(config, plan)
+        self._bests = BestByDataset(config, plan)
         self._among = {row.dataset for row in plan.datasets}
         self._named = {}
         self._searched = {

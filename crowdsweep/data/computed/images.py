@@ -24,7 +24,7 @@ from crowdsweep.data.computed.image_files import Picture, warned_of_size_alone
 from crowdsweep.data.computed.kept import identity_of, in_a_folder, keep, kept, place_of
 from crowdsweep.errors import DataError, error_words
 from crowdsweep.machine import usable_cores
-from crowdsweep.paths import at_home, is_file
+from crowdsweep.paths import expand_home, is_file
 from crowdsweep.units import about_words
 
 VERSION = 1
@@ -108,7 +108,7 @@ def _network(model: str, where: str) -> _Network:
 def _folder_of(model: str) -> Path:
     """Returns the folder that the model's files lie in, fetched where they are not here."""
     if in_a_folder(model):
-        folder = at_home(model)
+        folder = expand_home(model)
     else:
         import huggingface_hub  # noqa: PLC0415 - timm needs it
 

@@ -11,7 +11,7 @@ from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.on_disk.arrays_on_disk import read_npz
 from crowdsweep.errors import DataError
 from crowdsweep.files.drafts import draft_in
-from crowdsweep.paths import at_home, is_file, is_folder
+from crowdsweep.paths import expand_home, is_file, is_folder
 
 _PIECE = 1 << 20
 
@@ -23,7 +23,7 @@ def place_of(*decides: str) -> Path:
         found.update(text.encode())
         found.update(b"\0")
     given = os.environ.get("XDG_CACHE_HOME", "")
-    cache = Path(given) if given.startswith("/") else at_home("~/.cache")
+    cache = Path(given) if given.startswith("/") else expand_home("~/.cache")
     return cache / "crowdsweep" / "features" / f"{found.hexdigest()}.npz"
 
 
@@ -50,7 +50,7 @@ def keep(place: Path, features: ItemFeatures) -> None:
 
 def identity_of(model: str) -> str:
     """Returns a digest of the files of a model in a folder, which may change under its name; empty of others."""
-    folder = at_home(model)
+    folder = expand_home(model)
     if not (in_a_folder(model) and is_folder(folder)):
         return ""
     found = blake2b(digest_size=16)

@@ -8,7 +8,7 @@ import numpy as np
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.computed.kept import identity_of, keep, kept, place_of
 from crowdsweep.errors import DataError, error_words
-from crowdsweep.paths import at_home
+from crowdsweep.paths import expand_home
 
 VERSION = 1
 BATCH = 64
@@ -43,7 +43,7 @@ def _computed(model: str, texts: Sequence[str], where: str) -> ItemFeatures:
             f"pip install 'crowdsweep[text]'"
         ) from error
     try:
-        encoder: Any = sentence_transformers.SentenceTransformer(str(at_home(model)), device="cpu")
+        encoder: Any = sentence_transformers.SentenceTransformer(str(expand_home(model)), device="cpu")
         found: Any = encoder.encode(
             list(texts), batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True
         )

@@ -346,7 +346,7 @@ def _joined_rows(rows: Annotations, class_labels: Sequence[str]) -> tuple[np.nda
     starts = np.ones(len(rows), dtype=bool)
     starts[1:] = np.any([np.diff(column[order]) != 0 for column in answer], axis=0)
     ends = np.append(np.flatnonzero(starts), len(rows))
-    labels, nothing = rows.label[order], _chose_nothing(rows)[order]
+    labels, nothing = rows.label[order], _empty_choices(rows)[order]
     texts = [
         "" if nothing[start] else folder_files.JOIN.join(class_labels[int(code)] for code in labels[start:end])
         for start, end in pairwise(ends.tolist())
@@ -354,7 +354,7 @@ def _joined_rows(rows: Annotations, class_labels: Sequence[str]) -> tuple[np.nda
     return order[starts], Names.of(texts), nothing[starts]
 
 
-def _chose_nothing(rows: Annotations) -> Bool[np.ndarray, " annotations"]:
+def _empty_choices(rows: Annotations) -> Bool[np.ndarray, " annotations"]:
     """Returns which rows `read_folder` made from an empty label."""
     if rows.probability is None:
         return np.zeros(len(rows), dtype=bool)

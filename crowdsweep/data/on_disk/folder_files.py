@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float32, Float64, Int32, Int64
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import bounds
 from crowdsweep.data.class_order import in_order
-from crowdsweep.data.missing import USUAL, LeftOut, Missing
+from crowdsweep.data.missing import USUAL, Missing, MissingLabels
 from crowdsweep.data.on_disk import arrays_on_disk, tables
 from crowdsweep.data.on_disk.doors import reading
 from crowdsweep.data.on_disk.tables import Column, Names
@@ -94,7 +94,7 @@ class Answers:
     weight: Float64[np.ndarray, " rows"] | None = None
     probability: Float64[np.ndarray, " rows"] | None = None
     count: Float64[np.ndarray, " rows"] | None = None
-    left_out: LeftOut = field(default_factory=LeftOut)
+    left_out: MissingLabels = field(default_factory=MissingLabels)
     asked: Names = field(default_factory=lambda: Names.of([]))
 
     def keep(self, mask: Bool[np.ndarray, " rows"]) -> "Answers":
@@ -183,7 +183,7 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
     columns = {name: tables.Stacking() for name in texts}
     numbers: dict[str, list[np.ndarray]] = {"count": []} if votes else {}
     seen: set[str] = set()
-    left_out = LeftOut()
+    left_out = MissingLabels()
     asked: list[Names] = []
     for first, batch in tables.batches(
         path, [*texts, *filtered, *(["count"] if votes else [])], [] if votes else ["weight", "probability"]
@@ -269,7 +269,7 @@ def _check_labels(path: Path, first: int, column: Column, classes: Classes) -> N
             )
 
 
-def _leave_out(left_out: LeftOut, path: Path, first: int, label: Column, gone: Bool[np.ndarray, " rows"]) -> None:
+def _leave_out(left_out: MissingLabels, path: Path, first: int, label: Column, gone: Bool[np.ndarray, " rows"]) -> None:
     codes, starts, counts = np.unique(label.codes[gone], return_index=True, return_counts=True)
     rows = first + np.flatnonzero(gone)[starts]
     for code, row, count in zip(codes.tolist(), rows.tolist(), counts.tolist(), strict=True):

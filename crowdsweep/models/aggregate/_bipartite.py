@@ -115,7 +115,7 @@ class Edges:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Beliefs:
+class PropagationState:
     """The state of belief propagation.
 
     Attributes:
@@ -133,7 +133,7 @@ class Beliefs:
     log_evidence: float = -np.inf
 
     @classmethod
-    def start(cls, edges: Edges, items: ItemBeliefs, annotators: AnnotatorBeliefs) -> "Beliefs":
+    def start(cls, edges: Edges, items: ItemBeliefs, annotators: AnnotatorBeliefs) -> "PropagationState":
         """Returns beliefs before any message."""
         return cls(items=items, annotators=annotators, cavities=annotators[edges.annotator])
 
@@ -148,8 +148,8 @@ class ClusterParameters:
 
 
 def propagate(
-    edges: Edges, parameters: ClusterParameters, beliefs: Beliefs, *, sweeps: int, tolerance: float
-) -> Beliefs:
+    edges: Edges, parameters: ClusterParameters, beliefs: PropagationState, *, sweeps: int, tolerance: float
+) -> PropagationState:
     """E-step: sweeps until KL(w_new || w_old) + KL(z_new || z_old), over all nodes, is small. O(A G L) per sweep.
 
     Args:
@@ -173,7 +173,7 @@ def propagate(
         edge_mass = edge_mass if edges.weight is None else edge_mass * edges.weight
         cavities, _ = _without(annotators, log_annotators, edges.annotator, to_annotators, edges.weight)
         moved = _divergence(items, beliefs.items) + _divergence(annotators, beliefs.annotators)
-        beliefs = Beliefs(
+        beliefs = PropagationState(
             items=items,
             annotators=annotators,
             cavities=cavities,
@@ -185,7 +185,7 @@ def propagate(
     return beliefs
 
 
-def edge_counts(edges: Edges, parameters: ClusterParameters, beliefs: Beliefs) -> PairLabels:
+def edge_counts(edges: Edges, parameters: ClusterParameters, beliefs: PropagationState) -> PairLabels:
     """Returns the expected counts from edge marginals, proportional to wcav_e(g) * zcav_e(l) * Theta[g, l, y_e]."""
     if beliefs.item_cavities is None:
         return edges.product_counts(beliefs.items, beliefs.annotators)

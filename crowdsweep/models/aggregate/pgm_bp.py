@@ -7,7 +7,7 @@ loopy belief propagation (E-step) and counting (M-step).
 Weerasooriya, Ororbia and Homan, algorithm 3 and equation 1.
 
     K, L               numbers of clusters                       item_clusters, annotator_clusters
-    w, z               clusters of items and annotators          Beliefs.items, Beliefs.annotators
+    w, z               clusters of items and annotators          PropagationState.items, PropagationState.annotators
     psi, Omega         cluster shares                            item_shares, annotator_shares
     Theta              label distributions [K, L, classes]       labels
     alpha, gamma, tau  Dirichlets over Theta, psi, Omega         alpha, gamma, tau (pseudo-counts are one less)
@@ -38,7 +38,14 @@ from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate._active import ActiveCrowd
-from crowdsweep.models.aggregate._bipartite import Beliefs, ClusterParameters, Edges, PairLabels, edge_counts, propagate
+from crowdsweep.models.aggregate._bipartite import (
+    ClusterParameters,
+    Edges,
+    PairLabels,
+    PropagationState,
+    edge_counts,
+    propagate,
+)
 from crowdsweep.models.aggregate._clustered import GRAPH_SPACE, FittedClusters, GraphPrior, RestartReporter
 from crowdsweep.models.clusters import Snap
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -127,7 +134,7 @@ class PgmBp:
                 annotator_shares=np.full(n_annotator_clusters, 1 / n_annotator_clusters),
                 labels=labels,
             ),
-            beliefs=Beliefs.start(edges, items, annotators),
+            beliefs=PropagationState.start(edges, items, annotators),
         )
 
     def _advance(self, run: "GraphRun", edges: Edges, until: int, reporter: RestartReporter) -> None:
@@ -148,7 +155,7 @@ class PgmBp:
             run.objective.append(value)
             reporter.note(value)
 
-    def _maximisation(self, beliefs: Beliefs, counts: PairLabels) -> ClusterParameters:
+    def _maximisation(self, beliefs: PropagationState, counts: PairLabels) -> ClusterParameters:
         """M-step: expected counts plus pseudo-counts, normalised."""
         return ClusterParameters(
             item_shares=normalised_rows(beliefs.items.sum(axis=0) + (self.graph.gamma - 1)),
@@ -170,7 +177,7 @@ class GraphRun:
     """The state of one restart; the objective has a value for each EM step."""
 
     parameters: ClusterParameters
-    beliefs: Beliefs
+    beliefs: PropagationState
     objective: list[float] = field(default_factory=list[float])
     converged: bool = False
 

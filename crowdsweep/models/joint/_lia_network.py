@@ -81,10 +81,10 @@ class LiaNetwork:
         return [
             *found,
             Parameter(name="competence weights", shape=(self.width, self.n_cells), start=glorot_uniform),
-            Parameter(name="competence", shape=(1, self.n_cells), start=self._rather_good),
+            Parameter(name="competence", shape=(1, self.n_cells), start=self._mostly_right),
         ]
 
-    def _rather_good(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Start:  # noqa: ARG002 - an Initialiser
+    def _mostly_right(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Start:  # noqa: ARG002 - an Initialiser
         right = np.log(RIGHT_AT_START * max(self.n_classes - 1, 1) / (1.0 - RIGHT_AT_START))
         diagonal = np.broadcast_to(
             right * np.eye(self.n_classes)[None, :, :, None],

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begun:
+class StarterSweep:
     """The sweep files of a dataset's folder.
 
     Attributes:
@@ -53,12 +53,12 @@ class Begun:
     notes: tuple[str, ...] = ()
 
 
-def starter_files(dataset: CrowdDataset, folder: Path) -> Begun:
+def starter_files(dataset: CrowdDataset, folder: Path) -> StarterSweep:
     """Returns the sweep files that a dataset in a folder begins with; writes nothing."""
     return _begun(_with_features(_Loaded(dataset=dataset, params={}, notes=())), folder)
 
 
-def begin_with_folder(folder: Path) -> Begun:
+def begin_with_folder(folder: Path) -> StarterSweep:
     """Writes sweep files into a dataset folder.
 
     Raises:
@@ -117,14 +117,14 @@ class _Loaded:
     notes: tuple[str, ...]
 
 
-def _begun(found: _Loaded, folder: Path, dataset: str = ".") -> Begun:
+def _begun(found: _Loaded, folder: Path, dataset: str = ".") -> StarterSweep:
     """Returns the sweep files of a dataset that stands in a folder; `dataset` is what they call it."""
     facts = facts_of(found.dataset, found.params)
     chosen = choose(facts, str(folder))
     texts = {SWEEP_FILE: sweep_text(folder, facts, chosen, dataset=dataset, notes=found.notes)}
     if (study := redundancy_text(folder, facts, chosen)) is not None:
         texts[STUDY_FILE] = study
-    return Begun(dataset=found.dataset, chosen=tuple(chosen), texts=texts, notes=found.notes)
+    return StarterSweep(dataset=found.dataset, chosen=tuple(chosen), texts=texts, notes=found.notes)
 
 
 def _loaded(folder: Path) -> _Loaded:

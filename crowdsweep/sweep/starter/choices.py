@@ -16,7 +16,7 @@ from crowdsweep.models import registered
 from crowdsweep.models.needs import check_needs
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.cost_estimate import cost_by_formula
-from crowdsweep.sweep.requirements import Offer, offer_of
+from crowdsweep.sweep.requirements import DatasetFacts, dataset_facts
 
 POINTS, SEARCH_SEEDS, REPORT_SEEDS = 8, 3, 5
 HELDOUT = 0.1
@@ -38,7 +38,7 @@ class Facts:
 
     trial: TrialData
     params: Mapping[str, Scalar]
-    offer: Offer
+    offer: DatasetFacts
     holds_out: bool
     labels_per_item: int
 
@@ -189,7 +189,7 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
     return Facts(
         trial=trial,
         params=params,
-        offer=offer_of(trial),
+        offer=dataset_facts(trial),
         holds_out=taken is not None and len(taken) > 0,
         labels_per_item=int(per_item[(len(per_item) - 1) // 2]),
     )

@@ -11,7 +11,7 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.shown import score_words, show_score
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.views.figures.drawing import ACCENT, INK, PALETTE, WIDTH, grid, margin_of, round_ticks, scale_of, style
-from crowdsweep.views.figures.told import TellingFigure
+from crowdsweep.views.figures.hover import HoverFigure
 
 _BELOW = 0.24  # of a line, the values of its seeds
 
@@ -48,7 +48,7 @@ def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
     low, high = _limits(bars)
     off = [bar.label for bar in bars if not low <= bar.estimate.mean <= high]
     with style():
-        figure = TellingFigure(figsize=(WIDTH, 0.8 + 0.3 * len(bars)))
+        figure = HoverFigure(figsize=(WIDTH, 0.8 + 0.3 * len(bars)))
         axes = figure.subplots()
         for height, bar in enumerate(reversed(bars)):
             _draw_bar(axes, height, bar, scale, low, high)
@@ -74,7 +74,7 @@ def mean_ranks(ranks: Mapping[str, Sequence[float]], critical: CriticalDifferenc
         critical: which of them differ.
     """
     with style():
-        figure = TellingFigure(figsize=(WIDTH, 0.8 + 0.3 * len(ranks)))
+        figure = HoverFigure(figsize=(WIDTH, 0.8 + 0.3 * len(ranks)))
         axes = figure.subplots()
         for height, (model, own) in enumerate(reversed(list(ranks.items()))):
             mean = sum(own) / len(own)
@@ -128,7 +128,7 @@ def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high:
     _at_the_end(axes, height, bar.text)
 
 
-def _tell_bar(figure: TellingFigure, axes: Axes, height: int, bar: Bar, metric: str) -> None:
+def _tell_bar(figure: HoverFigure, axes: Axes, height: int, bar: Bar, metric: str) -> None:
     """Adds to a page the mean of a line, and the value of each of its seeds."""
     scale = 100.0 if is_share(metric) else 1.0
     mean = f"{bar.label}\n{words(metric)} {show_score(bar.estimate, metric)}"

@@ -10,8 +10,8 @@ from crowdsweep.metrics.shown import show_score
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.units import show_seconds
 from crowdsweep.views.figures.drawing import ACCENT, INK, WIDTH, grid, margin_of, round_ticks, scale_of, style
+from crowdsweep.views.figures.hover import HoverFigure
 from crowdsweep.views.figures.scales import log_ticks
-from crowdsweep.views.figures.told import TellingFigure
 
 _MOST_NAMES = 10  # beyond, only the models on the front are named
 
@@ -30,7 +30,7 @@ def score_against_seconds(points: Sequence[CostPoint], metric: str) -> Figure:
     margin = margin_of(low, high, 0.12)
     front = [point for point in points if point.on_front]
     with style():
-        figure = TellingFigure(figsize=(WIDTH, 2.6))
+        figure = HoverFigure(figsize=(WIDTH, 2.6))
         axes = figure.subplots()
         axes.set_ylim(scale * (low - margin), scale * (high + margin))
         axes.step(

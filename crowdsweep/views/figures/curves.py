@@ -27,7 +27,7 @@ from crowdsweep.views.figures.drawing import (
     scale_of,
     style,
 )
-from crowdsweep.views.figures.told import TellingFigure
+from crowdsweep.views.figures.hover import HoverFigure
 
 _LETTER = 5.5  # points that a digit of a tick takes
 
@@ -39,7 +39,7 @@ def curve(drawn: Curve) -> Figure:
     scale = 100.0 if drawn.percent else 1.0
     lines, off = _on_the_scale(drawn.lines)
     with style():
-        figure = TellingFigure(figsize=(WIDTH, max(2.8, 0.8 + 0.16 * len(lines))))
+        figure = HoverFigure(figsize=(WIDTH, max(2.8, 0.8 + 0.16 * len(lines))))
         axes = figure.subplots()
         figure.zooms(axes)
         own = [line for line in lines if not line.reference]
@@ -66,7 +66,7 @@ def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figur
     """Draws a metric of dev items over the steps of training, a pale line for every fit, named by the model."""
     scale = 100.0 if is_share(metric) else 1.0
     with style():
-        figure = TellingFigure(figsize=(WIDTH, max(2.6, 0.8 + 0.16 * len(curves))))
+        figure = HoverFigure(figsize=(WIDTH, max(2.6, 0.8 + 0.16 * len(curves))))
         axes = figure.subplots()
         figure.zooms(axes)
         ends: list[LineEnd] = []

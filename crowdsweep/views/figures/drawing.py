@@ -27,7 +27,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from crowdsweep.views.figures.told import TellingFigure
+from crowdsweep.views.figures.hover import HoverFigure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -274,7 +274,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
         name: makes the element's ids unique on its page; letters, digits and dashes.
         description: what a screen reader says.
     """
-    telling = figure if isinstance(figure, TellingFigure) else None
+    telling = figure if isinstance(figure, HoverFigure) else None
     if telling is not None:
         telling.named()
     with style():

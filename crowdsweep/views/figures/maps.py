@@ -7,7 +7,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from crowdsweep.views.figures.drawing import INK, MARKERS, PALETTE, WIDTH, legend, style
-from crowdsweep.views.figures.told import TellingFigure
+from crowdsweep.views.figures.hover import HoverFigure
 
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#e8f1f8", "#0072B2", "#00314f"])
 _WRONG = LinearSegmentedColormap.from_list("wrong", ["#56B4E9", "#8a8a8a", "#B34700"])
@@ -20,7 +20,7 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
     names = [_cut(_class_name(class_names, code), 24) for code in range(n_classes)]
     side = min(5.4, 1.4 + 0.42 * n_classes)
     with style():
-        figure = TellingFigure(figsize=(side + 0.6, side))
+        figure = HoverFigure(figsize=(side + 0.6, side))
         axes = figure.subplots()
         image = axes.imshow(cells, cmap=_HEAT, vmin=0.0, vmax=1.0)
         if n_classes <= 12:
@@ -45,7 +45,7 @@ def annotator_map(points: np.ndarray, errors: np.ndarray) -> Figure:
     """Draws annotators as points of a plane [annotators, 2], from blue to orange by their share of wrong answers:
     shades that no paper swallows, light or dark, and that darken steadily, for print in grey."""
     with style():
-        figure = TellingFigure(figsize=(WIDTH, 3.4))
+        figure = HoverFigure(figsize=(WIDTH, 3.4))
         axes = figure.subplots()
         drawn = axes.scatter(
             points[:, 0], points[:, 1], c=errors, cmap=_WRONG, vmin=0.0, vmax=1.0, s=22, edgecolors=INK, linewidths=0.3
@@ -61,7 +61,7 @@ def item_map(points: np.ndarray, classes: np.ndarray, class_names: Sequence[str]
     """Draws items as points of a plane [items, 2], each class in its colour and marker, the most frequent first."""
     codes, sizes = np.unique(classes, return_counts=True)
     with style():
-        figure = TellingFigure(figsize=(WIDTH, 3.4))
+        figure = HoverFigure(figsize=(WIDTH, 3.4))
         axes = figure.subplots()
         for place, code in enumerate(codes[np.argsort(-sizes, kind="stable")].tolist()):
             mine = points[classes == code]
@@ -104,7 +104,7 @@ def cluster_labels(
     below = 0.3 + 0.075 * max(map(len, across))
     with style():
         size = (1.7 + beside * (width + 0.25), below + stacked * (height + 0.35))
-        figure = TellingFigure(figsize=size, layout="constrained")
+        figure = HoverFigure(figsize=size, layout="constrained")
         drawn = figure.subplots(stacked, beside, squeeze=False)
         for number, axes in enumerate(drawn.flat):
             if number >= len(panels):

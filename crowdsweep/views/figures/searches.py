@@ -28,8 +28,8 @@ from crowdsweep.views.figures.drawing import (
     scale_of,
     style,
 )
+from crowdsweep.views.figures.hover import HoverFigure
 from crowdsweep.views.figures.scales import Placed, placed
-from crowdsweep.views.figures.told import TellingFigure
 
 _FAINTEST = 0.3  # opacity of what came first: the paper shows through, light or dark, within a darker edge
 _FAINTEST_LINE = 0.7  # a line has no edge: at this opacity its contrast with either paper is 3 : 1
@@ -49,7 +49,7 @@ def search_curve(
     failed = [number for number, value in values.items() if value is None]
     numbers, scores = list(known), np.array(list(known.values()))
     with style():
-        figure = TellingFigure(figsize=(WIDTH, 2.3))
+        figure = HoverFigure(figsize=(WIDTH, 2.3))
         axes = figure.subplots()
         figure.zooms(axes)
         if numbers:
@@ -76,7 +76,7 @@ def importances(shares: Mapping[str, float]) -> Figure:
     """Draws the share of the variance that each hyper-parameter explains, largest on top."""
     order = sorted(shares, key=lambda name: shares[name])
     with style():
-        figure = TellingFigure(figsize=(WIDTH, 0.8 + 0.26 * len(order)))
+        figure = HoverFigure(figsize=(WIDTH, 0.8 + 0.26 * len(order)))
         axes = figure.subplots()
         axes.barh(range(len(order)), [100 * shares[name] for name in order], height=0.6, color=ACCENT)
         for height, name in enumerate(order):
@@ -98,7 +98,7 @@ def slices(points: SearchedPoints, metric: str) -> Figure:
     down = -(-len(names) // across)
     told = _words_of(points, metric)
     with style():
-        figure = TellingFigure(figsize=(WIDTH + 0.6, 0.7 + 1.7 * down), layout="constrained")
+        figure = HoverFigure(figsize=(WIDTH + 0.6, 0.7 + 1.7 * down), layout="constrained")
         panels = figure.subplots(down, across, squeeze=False, sharey=True)
         for number, axes in enumerate(panels.flat):
             if number >= len(names):
@@ -135,7 +135,7 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
     ends.append((f"{scale * low:.4g}", f"{scale * high:.4g}"))
     told = _words_of(points, metric)
     with style():
-        figure = TellingFigure(figsize=(max(WIDTH, 0.95 * (len(names) + 1)), 2.6))
+        figure = HoverFigure(figsize=(max(WIDTH, 0.95 * (len(names) + 1)), 2.6))
         axes = figure.subplots()
         for place in np.argsort(rank, kind="stable").tolist():
             share = float(rank[place]) / max(n_points - 1, 1)
@@ -222,7 +222,7 @@ def stopped_curves(fits: StoppedFits) -> Figure:
     scale = 100.0 if is_share(fits.metric) else 1.0
     kinds = ((fits.whole, ACCENT, "to its end", ""), (fits.stopped, PALETTE[1], "stopped early", "x"))
     with style():
-        figure = TellingFigure(figsize=(WIDTH, 2.6))
+        figure = HoverFigure(figsize=(WIDTH, 2.6))
         axes = figure.subplots()
         figure.zooms(axes)
         for curves, color, label, marker in kinds:

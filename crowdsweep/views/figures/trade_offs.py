@@ -13,8 +13,8 @@ from crowdsweep.metrics.shown import show_score
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.record.naming import show_point
 from crowdsweep.views.figures.drawing import ACCENT, WIDTH, grid, legend, margin_of, round_ticks, scale_of, style
+from crowdsweep.views.figures.hover import HoverFigure
 from crowdsweep.views.figures.scales import log_ticks
-from crowdsweep.views.figures.told import TellingFigure
 
 _PALE = 0.45  # opacity of points that others dominate
 _Place = Callable[[float], float]
@@ -31,7 +31,7 @@ def trade_off(found: TradeOffs) -> Figure:
     front = sorted((point for point in found.points if point.on_plane), key=lambda point: point.values[1].mean)
     rest = [point for point in found.points if not point.on_plane]
     with style():
-        figure = TellingFigure(figsize=(WIDTH, 2.8))
+        figure = HoverFigure(figsize=(WIDTH, 2.8))
         axes = figure.subplots()
         across, up = _x_axis(axes, found), _y_axis(axes, found)
         axes.step(

@@ -168,7 +168,7 @@ _FILTERS: dict[str, Any] = {
 _FUNCTIONS: dict[str, Any] = {
     "verdict": phrases.verdict,
     "tests_used": phrases.tests_used,
-    "flattery": phrases.flattery,
+    "optimism": phrases.optimism,
     "intervals_over": phrases.intervals_over,
     "friedman": phrases.friedman_words,
     "scores": page_tables.scores_table,

@@ -18,7 +18,7 @@ _FRAME = "told"  # what the frames of axes are called in the picture, with their
 
 
 @dataclass(kw_only=True)
-class _Told:
+class _AxesPoints:
     """Points of one axes, in the units of its data."""
 
     axes: Axes
@@ -26,13 +26,13 @@ class _Told:
     points: list[tuple[float, float, str]] = field(default_factory=list[tuple[float, float, str]])
 
 
-class TellingFigure(Figure):
+class HoverFigure(Figure):
     """A figure whose points have words, which a page shows where somebody points at them; a file has none of that. A
     notebook shows it as it is."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._told: dict[int, _Told] = {}
+        self._told: dict[int, _AxesPoints] = {}
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
@@ -70,11 +70,11 @@ class TellingFigure(Figure):
         found = [_of_axes(told, number, svg, every) for number, told in enumerate(self._told.values())]
         return f' data-told="{html.escape(json.dumps(found, ensure_ascii=False), quote=True)}"' if found else ""
 
-    def _of(self, axes: Axes) -> _Told:
-        return self._told.setdefault(id(axes), _Told(axes=axes))
+    def _of(self, axes: Axes) -> _AxesPoints:
+        return self._told.setdefault(id(axes), _AxesPoints(axes=axes))
 
 
-def _of_axes(told: _Told, number: int, svg: str, every: int) -> dict[str, Any]:
+def _of_axes(told: _AxesPoints, number: int, svg: str, every: int) -> dict[str, Any]:
     axes = told.axes
     left, top, right, bottom = _frame(svg, number)
     points: list[list[Any]] = []
