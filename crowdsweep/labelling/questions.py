@@ -40,7 +40,7 @@ class Questions:
     kinds: int = 1
 
     @cached_property
-    def by_annotator(self) -> tuple[Order, Order, Order]:
+    def by_annotator(self) -> tuple[Order, Int[np.ndarray, " annotators"], Order]:
         """The rows by annotator, in their order; the annotators who have some, ascending; where each one's end."""
         order = np.argsort(self.annotator, kind="stable")
         sorted_codes = self.annotator[order]

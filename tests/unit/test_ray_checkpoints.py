@@ -41,7 +41,7 @@ class MadeUp:
         """Has a new slot take the batch that waits."""
         actor = Actor(name="slot", handle=self, shape=Resources(), node="spot", waits_on=None, up=True)
         self.actors.append(actor)
-        executor._feed()
+        executor._dispatch()
         return actor
 
     @property

@@ -23,6 +23,8 @@ Probs = Float64[torch.Tensor, "replicas columns classes"]
 StackedValues = Mapping[str, Float[torch.Tensor, "replicas ..."]]
 ReplicaValues = Mapping[str, Float32[np.ndarray, "..."]]
 
+_LANES = 64  # a multiple of how many numbers any CPU's vector holds
+
 
 def take_rows(table: Shaped[torch.Tensor, "rows ..."], rows: Int64[torch.Tensor, "..."]) -> Shaped[torch.Tensor, "..."]:
     """Returns table[rows]; `index_select` copies small rows several times faster than indexing does."""
@@ -57,5 +59,12 @@ def products(
 
 def log_softmax(scores: Float[torch.Tensor, "..."], dim: int) -> Float[torch.Tensor, "..."]:
     """Returns `torch.log_softmax` along an axis of few classes, laid out so that it runs along memory: of two to ten
-    classes torch's own, which takes a row at a time, needs six to fifty times as long."""
-    return torch.log_softmax(scores.movedim(dim, 0).contiguous(), dim=0).movedim(0, dim)
+    classes torch's own, which takes a row at a time, needs six to fifty times as long.
+
+    Its kernel takes `_LANES` numbers at a time, and what is left over by another exponential, which rounds otherwise:
+    padded, no number depends on how many stand beside it."""
+    along = scores.movedim(dim, 0)
+    flat = along.reshape(len(along), -1)
+    n = flat.shape[1]
+    padded = torch.nn.functional.pad(flat, (0, -n % _LANES))
+    return torch.log_softmax(padded, dim=0)[:, :n].reshape(along.shape).movedim(0, dim)
