@@ -255,9 +255,9 @@ def _loopback() -> Generator[None]:
 def _nothing_but_trials() -> Generator[None]:
     """Keeps Ray from starting processes that a sweep on this machine does not use.
 
-    These are the dashboard (Ray would wait for it even where it is switched off), the autoscaler's monitor, the log
-    monitor, and those modules of the node's agent that only the dashboard needs (left out as if `ray[default]` were
-    not installed). A function that a version of Ray does not have is not replaced.
+    These are the dashboard, for which Ray would wait even where it is switched off, the autoscaler's monitor and the
+    log monitor. The node's agent runs without the modules that only the dashboard needs, as if `ray[default]` were not
+    installed. A function that a version of Ray does not have is not replaced.
     """
     replaced: list[tuple[Any, str, Callable[..., object]]] = [
         (RayNode, "start_api_server", _do_nothing),

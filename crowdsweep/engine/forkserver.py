@@ -1,10 +1,9 @@
 """The forkserver process and its workers, which run models on every engine, in pilots and in replays.
 
 A model may exit, crash, hang or close files that are not its own. It does so in a worker, which is killed and replaced;
-there is one worker at a time. The forkserver has imported what trials need and runs no model's code, so that a worker
-is forked from it in milliseconds and in a known state. It is also the worker's parent process, in place of the driver.
-Both are in a session of their own: Ctrl-C in the terminal does not reach them. They end when the driver ends, however
-it does.
+there is one worker at a time. The forkserver has imported what trials need and runs no model's code. So it forks a
+worker in milliseconds and in a known state. It is also the worker's parent process, in place of the driver. Both are in
+a session of their own: Ctrl-C in the terminal does not reach them. They end when the driver ends, however it does.
 
 Messages: for each worker, the driver sends the forkserver one end of a socket pair. The forkserver sends `STATUS` when
 a worker begins and when it ends. Over the other end of the pair the driver sends `Work`, and receives pickled pairs of

@@ -1,9 +1,8 @@
 """The inline executor: runs batches one after another in one worker process, for small sweeps, debugging and tests.
 
-The worker is not the driver's process, so that whatever a model does to it (an exit, a crash, a hang in C, a closed
-file) fails only one trial, and the driver always responds to Ctrl-C. The worker starts once, in about half a second;
-sending it a batch takes less than a millisecond. `crowdsweep replay` runs a trial in the command's own process, for a
-debugger.
+The worker is not the driver's process: whatever a model does to it (an exit, a crash, a hang in C, a closed file) fails
+only one trial, and the driver always responds to Ctrl-C. The worker starts once, in about half a second; sending it a
+batch takes less than a millisecond. `crowdsweep replay` runs a trial in the command's own process, for a debugger.
 """
 
 import threading

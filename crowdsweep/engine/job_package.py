@@ -6,7 +6,7 @@
     plugins/N       each folder of CROWDSWEEP_PLUGINS
     earlier/NAME    the journal of an earlier sweep that the search starts from (`warm_start`)
 
-A dataset is called by its folder's name and found through CROWDSWEEP_DATA, so that the record names no path of the
+A dataset is called by its folder's name and found through CROWDSWEEP_DATA. So the record contains no path of the
 package, which is gone when the job has ended.
 """
 

@@ -153,8 +153,8 @@ def _labelled(node: Node) -> str:
 def _left_of(node: Node, ours: Mapping[str, float]) -> dict[str, float]:
     """Returns a node's resources minus those of our slots (`ours`) and of other people's work.
 
-    The cluster learns a moment late of a slot that has just begun or ended, so that the difference which is taken for
-    other people's use can be negative; it counts as 0 then.
+    Other people's use is what the cluster reports as used, minus `ours`. The cluster learns a moment late of slots that
+    have just begun or ended, so this difference can be negative; it counts as 0 then.
     """
     left: dict[str, float] = {}
     for name, all_ in node.has.items():

@@ -54,9 +54,9 @@ _log = logging.getLogger(__name__)
 class RayExecutor:
     """Executor whose slots are actors on a Ray cluster that this process is connected to.
 
-    The slots follow the cluster's nodes and the waiting batches (`SlotPool`). When an actor or its worker process dies,
-    or is killed since its trials ran too long, its unfinished trials go back to the front of the queue as `RetryPolicy`
-    says.
+    The slots follow the cluster's nodes and the waiting batches (`SlotPool`). An actor or its worker process may die,
+    or is killed where its trials run too long. Its unfinished trials then go back to the front of the queue as
+    `RetryPolicy` says.
 
     Args:
         datasets: base datasets by fingerprint; each is put into the object store once, when it is first needed.
@@ -67,8 +67,8 @@ class RayExecutor:
 
     Raises:
         InfeasibleRequest: for one of the resources, a slot fits on no node of the cluster, and there is no autoscaler.
-            `poll` raises it where batches need a GPU and torch can use that of no node, or where no slot starts on any
-            node that has what some batches ask for.
+            `poll` raises it where batches need a GPU and no node has one that torch can use. `poll` also raises it
+            where no slot starts on any node that has what some batches ask for.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ def serve(number: int, make_pool: Callable[..., SlotPool] = SlotPool) -> None:
 
 
 def serve_connection(connection: Connection, make: Make) -> None:
-    """Makes the executor that the driver asks for and serves it, until the driver is gone."""
+    """Makes the executor that the driver asks for, and serves the driver's requests until it is gone."""
     driver = _Driver(connection=connection)
     logger = logging.getLogger("crowdsweep")
     logger.addHandler(driver)
