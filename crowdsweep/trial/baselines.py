@@ -1,7 +1,7 @@
 """Baselines that need no fit: reference points for divergences from label distributions.
 
-Where dev or test items are scored against the label distribution of their own annotations, every trial of the report
-keeps the scores of three predictions, made from its own training data:
+They are scored where dev or test items are scored against the label distribution of their own annotations. Every trial
+of the report keeps the scores of three predictions, made from its own training data:
 
     marginal     the crowd's mean distribution for every item, as the model of that name
     uniform      every class alike, as the model of that name

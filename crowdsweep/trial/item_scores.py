@@ -3,8 +3,8 @@
 Scores of several seeds do not show how much a score depends on the choice of items: another test set would give another
 score even of a model that is the same at every seed.
 
-Kept are the items of the split that ranks models (`metrics.ranking`), with every metric of items that can rank
-(`ItemMetric.by_item`), so that the ranking metric can be changed later. The scores become one artifact, and the items'
+Kept are the scores of the items of the split that ranks models (`metrics.ranking`), by every metric of items that can
+rank (`ItemMetric.by_item`). So the ranking metric can be changed later. The scores become one artifact, and the items'
 numbers another, which is the same for all trials of most datasets and therefore stored once.
 """
 
@@ -23,11 +23,11 @@ from crowdsweep.record.array_names import kurtosis_name, names_of
 def item_scores(
     metrics: Mapping[str, float], items: Mapping[tuple[str, str], ScoredItems], trial: TrialData
 ) -> dict[str, np.ndarray]:
-    """Returns the artifacts with the scores of single items, by name.
+    """Returns the artifacts with the scores of single items, by name; empty where no metric of items ranks.
 
-    They are the scores of the items of the split that ranks (a float32 column for each metric and use), the items'
-    numbers in the dataset (int32), and, where these items have votes besides gold, the kurtosis of their soft labels
-    (float32). Empty where no metric of items ranks.
+    The first has the scores of the items of the split that ranks (a float32 column for each metric and use). The second
+    has the items' numbers in the dataset (int32). Where these items have votes besides gold, a third has the kurtosis
+    of their soft labels (float32).
 
     Args:
         metrics: the trial's metrics.

@@ -5,8 +5,8 @@ predictor's default use; a further use adds `.<use>`. Where any item of a split 
 scored; else all items are, against the label distribution of their own annotations. Training items without gold are
 scored only by their divergence from that distribution, as the labels that trained cannot say who is right.
 
-Metrics of single labels score held-out labels and labels of dev and test items by the probabilities that the fit gives
-for their annotators, where annotators are known. For an annotator without a training label these are the crowd's.
+Metrics of single labels score held-out labels, and labels of dev and test items. They are scored by the probabilities
+that the fit gives for their annotators, where these are known; for one without a training label, by the crowd's.
 """
 
 from collections.abc import Iterator, Mapping
