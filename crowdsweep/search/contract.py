@@ -19,10 +19,10 @@ class Sampler:
             lists every point of a finite space; auto chooses by the space and the number of points.
         seed: of the sampler's random numbers; the same seed proposes the same points.
         parallel: points of one search that may be open at once, where the sampler learns (for the other samplers there
-            is no limit). With many slots to itself, a search ends sooner under a larger number, but learns less, as it
-            proposes points without the values of those that are still open. Searches run side by side, so that many of
-            them fill a cluster under any number. What a search proposes depends on this number, and never on how many
-            slots there are: another number is another search.
+            is no limit). With many slots to itself, a search ends sooner under a larger number. But it learns less,
+            since it proposes points without the values of those that are still open. Searches run side by side, so
+            several of them fill a cluster even with a small number. What a search proposes depends on this number, and
+            never on how many slots there are: another number is another search.
         warm_start: earlier sweeps, given by the names of sweeps that ran here or the folders of their records. A search
             learns from their points of the same model on the same data before it begins; they count for nothing else.
     """

@@ -1,10 +1,10 @@
 """The median rule of early stopping: stops a fit whose best score is worse than earlier points' at the same step.
 
-The rule compares the fit's best score so far, so that one bad epoch stops no fit, with a quantile (the median) of the
-scores that the fits of earlier points with the same seed had at that step. Earlier fits that were stopped themselves
-are left out, as their later scores are unknown. The rule depends on the record alone: its caller selects the earlier
-points by their numbers, never by the time at which they ended. It follows the median rule of Google Vizier (Golovin et
-al. 2017), which takes running averages in place of the scores.
+The rule compares the fit's best score so far with a quantile (the median) of scores at that step: those of the fits of
+earlier points with the same seed. As the best score counts, one bad epoch stops no fit. Earlier fits that were stopped
+themselves are left out, as their later scores are unknown. The rule depends on the record alone: its caller selects the
+earlier points by their numbers, never by the time at which they ended. It follows the median rule of Google Vizier
+(Golovin et al. 2017), which takes running averages in place of the scores.
 
 `tests/benchmarks/early_stopping.py` measures what it saves and how often it loses the best point.
 """

@@ -150,7 +150,7 @@ class OptunaPoints:
         """Returns a point drawn by the sampler; `attempt` changes its seed.
 
         Optuna's trial of the draw is closed as failed, which samplers ignore. `_add` makes the trial that counts, from
-        the point as the journal stores it (rounded), so that a search rebuilt from the journal has the same trials.
+        the rounded point, as the journal stores it. So a search rebuilt from the journal has the same trials.
         """
         seed = self._seeds.child(len(self._trials)).integer(attempt) % 2**32
         with QuietOptuna():
