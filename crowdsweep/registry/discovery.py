@@ -158,7 +158,7 @@ def title(place: Place) -> str:
         return place.origin.value
     try:
         return docstring(place).partition("\n")[0].rstrip(".")
-    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, to Python 3.11
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, up to Python 3.11
         return f"cannot be used: {place.origin} is not Python: {error}"
 
 
