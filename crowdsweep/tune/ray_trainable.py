@@ -2,8 +2,8 @@
 
 A checkpoint contains only the step that a trial had reached. A trial that starts from one trains again from the
 beginning, without reports up to that step, and then goes on. So a trial that Tune restores has the same numbers as
-without the interruption. A trial that replaces another one under population-based training has, from that step on, the
-scores of a whole fit with its own hyper-parameters, which can be reproduced.
+without the interruption. Under population-based training, a trial that takes over another one's checkpoint has, from
+that step on, the scores of a whole fit with its own hyper-parameters. That fit can be reproduced.
 """
 
 import json
