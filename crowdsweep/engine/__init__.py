@@ -1,1 +1,1 @@
-"""What runs batches of trials: the contract of executors, inline, and Ray; and what looks after their processes."""
+"""Executors, which run batches of trials (their contract, the inline one and the one on Ray), and their processes."""

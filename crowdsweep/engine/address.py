@@ -1,6 +1,6 @@
 """The address of a Ray cluster: which forms it may have, and whether a cluster answers there.
 
-Ray itself waits for minutes where nobody listens, or where somebody listens who is no Ray.
+The check is made here since Ray itself waits for minutes where nothing listens, or where another service does.
 """
 
 import os
@@ -12,18 +12,18 @@ from crowdsweep.errors import BadInput, plain
 
 ANSWERS_IN_S = 10.0
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\]]+):(\d{1,5})")
-_SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"  # an empty frame of this kind, which begins each side of HTTP/2
+_SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"  # an empty SETTINGS frame, the first that each side of HTTP/2 sends
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 
 
 def wanted_address(address: str | None) -> str:
-    """Returns the cluster that is meant: `auto`, `local` or `host:port`.
+    """Returns the address of the cluster to use: `auto`, `local` (a new cluster) or `host:port`.
 
     Args:
-        address: as `--address` gives it; where it is None, RAY_ADDRESS counts, else a new cluster is meant.
+        address: as `--address` gives it; where it is None, the value of RAY_ADDRESS, else `local`.
 
     Raises:
-        BadInput: it has another form.
+        BadInput: the address has another form.
     """
     wanted = address or os.environ.get("RAY_ADDRESS") or "local"
     if wanted in ("auto", "local") or _HOST_PORT.fullmatch(wanted):
@@ -40,11 +40,12 @@ def wanted_address(address: str | None) -> str:
 
 
 def on_loopback(target: str, place: str) -> str:
-    """Returns where a cluster of this machine listens that does so on loopback alone; empty where it does not.
+    """Returns the loopback address (`127.0.0.1:port`) of a cluster that listens on loopback alone, else "".
 
     Args:
-        target: the cluster as a person called it.
-        place: `host:port` where Ray would look for it: at an outer address of this machine for a loopback one.
+        target: the address as the user gave it.
+        place: `host:port` where Ray would look for the cluster; Ray replaces a loopback host by this machine's outer
+            address.
     """
     host, _, port = place.rpartition(":")
     given = target.rpartition(":")[0].strip("[]").lower()
@@ -63,14 +64,16 @@ def _listens(host: str, port: str) -> bool:
 
 
 def check_answers(target: str, place: str) -> None:
-    """Checks that a Ray cluster may be there: that somebody listens, and speaks as Ray does.
+    """Checks that a Ray cluster may be there: that a service listens and speaks HTTP/2, as Ray does.
+
+    With RAY_USE_TLS set, only that a service listens is checked.
 
     Args:
-        target: the cluster as a person called it.
-        place: `host:port` where Ray will look for it.
+        target: the address as the user gave it, for the message.
+        place: `host:port` where Ray will look for the cluster.
 
     Raises:
-        BadInput: nobody does.
+        BadInput: nothing listens there, or another kind of service.
     """
     host, _, port = place.rpartition(":")
     until = time.monotonic() + ANSWERS_IN_S
@@ -93,7 +96,7 @@ def check_answers(target: str, place: str) -> None:
 
 
 def no_cluster(target: str, reason: str) -> BadInput:
-    """Returns the error that says why a cluster cannot be joined, and what to do."""
+    """Returns the error which says why a cluster cannot be joined, and what to do."""
     return BadInput(
         f"no Ray cluster can be joined at {target!r}: {reason}. Start one (clusters/local.yaml says how), or leave "
         f"--address out: then one is started on this machine"

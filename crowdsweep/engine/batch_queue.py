@@ -1,4 +1,4 @@
-"""Batches that wait for a slot, by the resources that they ask for: each question costs the same however many wait."""
+"""A queue of the batches that wait for a slot, grouped by resources: no operation gets slower as more batches wait."""
 
 import itertools
 from collections import deque
@@ -9,10 +9,10 @@ from crowdsweep.sweepfile.records import Resources
 
 
 class BatchQueue:
-    """Batches in the order in which they came, those that run again first; False when there are none.
+    """Queue of batches, first in, first out; batches that run again come first. Falsy when it is empty.
 
     Args:
-        default: what batches ask for that say nothing.
+        default: resources of batches whose `resources` are None.
     """
 
     def __init__(self, default: Resources) -> None:
@@ -29,22 +29,22 @@ class BatchQueue:
         self._queue(batch).append((next(self._later), batch))
 
     def add_first(self, batches: Sequence[Batch]) -> None:
-        """Queues batches before all others, the first of them first."""
+        """Queues batches before all others, in the order given."""
         for batch in reversed(batches):
             self._queue(batch).appendleft((next(self._earlier), batch))
 
     def take(self, runs: Callable[[Resources], bool]) -> Batch | None:
-        """Takes the first batch whose resources somebody can run; None where there is none."""
+        """Removes and returns the first batch for whose resources `runs` is true; None where there is none."""
         fitting = [queue for resources, queue in self._queues.items() if queue and runs(resources)]
         return min(fitting, key=lambda queue: queue[0][0]).popleft()[1] if fitting else None
 
     def counts(self) -> Mapping[Resources, int]:
-        """Returns how many batches wait for each kind of resources, the kind of the first batch first."""
+        """Returns the number of waiting batches by resources, in the order of the first batch of each."""
         waiting = [(resources, queue) for resources, queue in self._queues.items() if queue]
         return {resources: len(queue) for resources, queue in sorted(waiting, key=lambda one: one[1][0][0])}
 
     def clear(self) -> None:
-        """Drops all."""
+        """Removes all batches."""
         self._queues.clear()
 
     def _queue(self, batch: Batch) -> deque[tuple[int, Batch]]:

@@ -1,4 +1,4 @@
-"""The Ray cluster that a sweep runs on: joined where there is one, else started on this machine; and what it has."""
+"""The Ray cluster that a sweep runs on, joined or started on this machine; its nodes and its autoscaler."""
 
 import json
 import logging
@@ -33,8 +33,8 @@ from crowdsweep.sweepfile.records import Resources
 OBJECT_STORE_BYTES = 512 * 2**20
 _GROWS_LABEL = "ray.io/node-group"  # of nodes that an autoscaler started, KubeRay's among them
 _MONITOR_S = 10.0
-"""How long a head that has just begun may take to say whether it has an autoscaler."""
-_BY_HAND = "node_"  # what a monitor calls the types of nodes that nobody's autoscaler started
+"""How long a head node that has just started may take to report whether it has an autoscaler."""
+_BY_HAND = "node_"  # prefix of the node types that Ray's monitor reports for nodes which no autoscaler started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,8 @@ class Cluster:
     """A connection of this process to a Ray cluster.
 
     Attributes:
-        started: whether it was started here and ends with `close`; a cluster that was joined goes on.
-        folder: of this process, for what Ray keeps here; removed by `close`.
+        started: whether this process started the cluster, so that `close` stops it; a joined cluster keeps running.
+        folder: this process's folder for Ray's files; removed by `close`.
     """
 
     started: bool
@@ -67,10 +67,12 @@ class Cluster:
         ]
 
     def check_room(self, resources: Resources) -> None:
-        """Looks whether a slot fits on the cluster as it is, or may once it has grown.
+        """Checks that a slot with these resources fits on a node, or may fit once an autoscaler has added nodes.
+
+        Waits up to `_MONITOR_S` for a new head node to report whether it has an autoscaler.
 
         Raises:
-            InfeasibleRequest: none does, and none will; the message says what each node has.
+            InfeasibleRequest: it fits on no node, and there is no autoscaler; the message says what each node has.
         """
         until = time.monotonic() + _MONITOR_S
         while True:
@@ -83,11 +85,11 @@ class Cluster:
 
     @property
     def may_grow(self) -> bool:
-        """Whether an autoscaler looks after the cluster."""
+        """Whether the cluster has an autoscaler."""
         return bool(self._grows())
 
     def _grows(self) -> bool | None:
-        """Asks whether there is an autoscaler; None while the head has only begun and cannot say."""
+        """Returns whether there is an autoscaler; None while a head node that has just started cannot say."""
         if self.started:
             return False
         if any(_GROWS_LABEL in (entry.get("Labels") or {}) for entry in ray.nodes()):
@@ -100,15 +102,16 @@ class Cluster:
         return any(not kind.startswith(_BY_HAND) for kind in kinds)
 
     def ask_for(self, shapes: Sequence[Resources]) -> None:
-        """Asks the autoscaler for room for slots of these shapes, all at once; no shapes withdraw the request."""
+        """Asks the autoscaler for room for slots of all these shapes together; an empty list withdraws the request."""
         bundles = [wants(shape) for shape in shapes]
         labels = [dict(shape.labels) for shape in shapes]
         request_resources(bundles=bundles, bundle_label_selectors=labels if any(labels) else None)
 
     def check(self) -> None:
-        """Looks whether the cluster is still there; costs a millisecond, once a second.
+        """Checks that the cluster still answers: at most once a second, for about a millisecond.
 
-        Where its parts on this machine die, Ray ends the whole process after a while, in words of its own.
+        Finds out before Ray does: when the cluster's processes on this machine die, Ray ends the whole process after a
+        while, with messages of its own.
 
         Raises:
             SlotLost: the cluster is gone.
@@ -117,18 +120,18 @@ class Cluster:
             raise SlotLost(f"the Ray cluster is lost: {reason}")
 
     def reason_lost(self) -> str:
-        """Looks at once, and returns what of the cluster is gone; empty where nothing is."""
+        """Checks at once, and returns which part of the cluster is gone; empty where none is."""
         return self._silence.look()
 
     @property
     def is_lost(self) -> bool:
-        """Whether `check` has found it gone."""
+        """Whether `check` or `reason_lost` has found that the cluster is gone."""
         return self._silence.is_final
 
     def close(self) -> None:
-        """Disconnects, and stops the cluster if it was started here; may be called twice."""
+        """Disconnects, and stops the cluster if this process started it; may be called twice."""
         if ray.is_initialized():
-            if self.is_lost:  # a farewell would wait for an answer
+            if self.is_lost:  # `ray.shutdown` would wait for an answer
                 end_own_processes()
             else:
                 ray.shutdown()
@@ -140,13 +143,13 @@ def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
     """Joins the cluster at an address, or starts one on this machine.
 
     Args:
-        address: `auto` (the cluster that runs on this machine), `host:port`, or None: `RAY_ADDRESS` where it is set,
-            else a new cluster of this machine alone; `local` for the latter in any case.
-        cpus: that a new cluster counts; those that this process may use where it is None.
+        address: `auto` (the cluster that runs on this machine), `host:port`, `local` (a new cluster of this machine
+            alone) or None: `RAY_ADDRESS` where it is set, else `local`.
+        cpus: number of CPUs of a new cluster; None for those that this process may use.
 
     Raises:
-        BadInput: it is no address, or no cluster answers there.
-        SlotLost: none could be started.
+        BadInput: the address has another form, or no cluster answers there.
+        SlotLost: no cluster could be started.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -165,7 +168,7 @@ def connect(address: str | None = None, cpus: int | None = None) -> Cluster:
 
 def _join(target: str, folder: PrivateFolder) -> None:
     try:
-        place = canonicalize_bootstrap_address(target) or target  # it takes 127.0.0.1 for the outer address
+        place = canonicalize_bootstrap_address(target) or target  # Ray replaces 127.0.0.1 by the outer address
         inside = on_loopback(target, place)
         check_answers(target, inside or place)
         with _loopback() if inside else nullcontext():
@@ -177,13 +180,16 @@ def _join(target: str, folder: PrivateFolder) -> None:
 
 
 def _start_local(cpus: int, folder: PrivateFolder) -> None:
-    """Starts a cluster of this machine alone, which nobody but its own processes can talk to: it listens on loopback,
-    and asks for a token unless RAY_AUTH_MODE says otherwise.
+    """Starts a cluster of this machine alone, which only its own processes can reach.
 
-    Where there is no token Ray writes one below HOME, which may be read-only; this one
-    lives in the environment of the cluster's processes and dies with them.
+    The cluster listens on loopback, and asks for a token unless RAY_AUTH_MODE says otherwise. Where no token is set,
+    Ray would write one below HOME, which may be read-only; the token made here is only in the environment of the
+    cluster's processes.
+
+    Raises:
+        SlotLost: the cluster did not start.
     """
-    os.environ.pop(RAY_JOB_CONFIG_JSON_ENV_VAR, None)  # what a job was given lies on the job's cluster
+    os.environ.pop(RAY_JOB_CONFIG_JSON_ENV_VAR, None)  # a job's files are on the job's cluster, not on this one
     if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     try:
@@ -191,13 +197,13 @@ def _start_local(cpus: int, folder: PrivateFolder) -> None:
             ray.init(
                 address="local",
                 num_cpus=cpus,
-                include_dashboard=False,  # where Ray starts one all the same it serves nobody
+                include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
                 _temp_dir=str(folder.made("ray")),
                 _system_config={"prestart_worker_first_driver": False},  # slots start processes of their own
                 **_settings(folder),
             )
-    except Exception as error:  # Ray raises that very class where a part of it is not up in time
+    except Exception as error:  # Ray raises a bare `Exception` where one of its processes is not up in time
         raise SlotLost(
             f"Ray: expected a cluster that starts on this machine, got {error_words(error)!r}; run it again when the "
             "machine is less busy, or with --engine inline"
@@ -205,10 +211,11 @@ def _start_local(cpus: int, folder: PrivateFolder) -> None:
 
 
 def _settings(folder: PrivateFolder) -> dict[str, Any]:
-    """Returns what holds for a cluster that is joined and one that is started.
+    """Returns the arguments of `ray.init` that joined and started clusters share.
 
-    Without a working directory Ray puts the one that the driver stands in on the path of its workers, and they would
-    import a `pyarrow.py` that lies there. They get an empty one, but in a job that has one: Ray refuses a second.
+    Without a working directory, Ray puts the driver's current directory on the import path of its workers, and they
+    would import a `pyarrow.py` that lies there. So they get an empty working directory, except in a Ray job that has
+    one: Ray refuses a second.
     """
     own = {} if _job_has_working_directory() else {"working_dir": str(folder.made("work"))}
     return {
@@ -220,7 +227,7 @@ def _settings(folder: PrivateFolder) -> dict[str, Any]:
 
 
 def _job_has_working_directory() -> bool:
-    """Whether this process belongs to a Ray job, submitted with a working directory for all of its processes."""
+    """Whether this process belongs to a Ray job that was submitted with a working directory."""
     try:
         job = json.loads(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}"))
         return bool(job.get("runtime_env", {}).get("working_dir"))
@@ -232,8 +239,9 @@ def _job_has_working_directory() -> bool:
 def _loopback() -> Generator[None]:
     """Makes Ray listen on loopback alone.
 
-    Given 127.0.0.1 as the node's address it looks for the machine's outer one, and listens there. What it does on
-    systems whose firewalls ask is what is wanted here: all of its processes listen on loopback alone.
+    Given 127.0.0.1 as the node's address, Ray looks for the machine's outer address and listens there. With
+    ENABLE_RAY_CLUSTER off, as Ray sets it on systems whose firewalls ask the user, all its processes listen on
+    loopback.
     """
     before = ray_constants.ENABLE_RAY_CLUSTER
     ray_constants.ENABLE_RAY_CLUSTER = False
@@ -245,11 +253,11 @@ def _loopback() -> Generator[None]:
 
 @contextmanager
 def _nothing_but_trials() -> Generator[None]:
-    """Has Ray leave out what it starts beside a cluster and nobody here asks: the dashboard, which it waits for even
-    where none is wanted, the autoscaler of a cluster that cannot grow, the reader of logs that go nowhere, and of the
-    agent that every node has what only a dashboard needs, as where `ray[default]` is not installed.
+    """Keeps Ray from starting processes that a sweep on this machine does not use.
 
-    What a version of Ray does not know by these names is started as ever.
+    These are the dashboard, for which Ray would wait even where it is switched off, the autoscaler's monitor and the
+    log monitor. The node's agent runs without the modules that only the dashboard needs, as if `ray[default]` were not
+    installed. A function that a version of Ray does not have is not replaced.
     """
     replaced: list[tuple[Any, str, Callable[..., object]]] = [
         (RayNode, "start_api_server", _do_nothing),
@@ -269,9 +277,9 @@ def _nothing_but_trials() -> Generator[None]:
 
 
 def _do_nothing(*_: object, **__: object) -> None:
-    """In place of what starts a process."""
+    """Replaces the functions of Ray that start a process."""
 
 
 def _no_dashboard() -> ImportError:
-    """In place of what looks whether all that a dashboard needs is installed."""
+    """Replaces Ray's check for the dashboard's dependencies: reports them as missing."""
     return ImportError("no dashboard is wanted")

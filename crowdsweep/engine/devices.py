@@ -1,4 +1,4 @@
-"""The device of a slot: which one it is, and whether the processes that run its models can use it."""
+"""The torch device of a slot, and whether the processes that run models can use it."""
 
 import time
 
@@ -9,18 +9,18 @@ from crowdsweep.sweepfile.records import Resources
 
 CPU_DEVICE = "cpu"
 GPU_DEVICE = "cuda:0"  # Ray shows a slot its own GPU as the first one
-_ANSWERS_S = 120.0  # torch is imported, and a GPU that sleeps is woken
+_ANSWERS_S = 120.0  # importing torch and waking a sleeping GPU take long
 
 
 def device_of(resources: Resources) -> str:
-    """Returns the torch device of a slot: the GPU that it asks for, else the CPU."""
+    """Returns the torch device of a slot: its GPU where it asks for one, else the CPU."""
     return GPU_DEVICE if resources.gpu > 0 else CPU_DEVICE
 
 
 def why_unusable(device: str, forkserver: Forkserver) -> str:
-    """Asks a process of those that run models why it cannot use a device; empty where it can.
+    """Returns why a worker process cannot use a device; empty where it can.
 
-    This process is not asked: one that has looked at its GPUs cannot hand them on to those that it forks.
+    The check runs in a worker, not in this process: processes forked from one that has initialised CUDA cannot use it.
     """
     if device == CPU_DEVICE:
         return ""
@@ -42,10 +42,10 @@ def why_unusable(device: str, forkserver: Forkserver) -> str:
 
 
 def usable_device(resources: Resources, forkserver: Forkserver) -> str:
-    """Returns the torch device of a slot on this machine: the CPU too where the GPU that it prefers cannot be used.
+    """Returns the torch device of a slot on this machine; the CPU where the slot only prefers a GPU that is unusable.
 
     Raises:
-        InfeasibleRequest: it needs a GPU that cannot be used.
+        InfeasibleRequest: the slot needs a GPU (`gpu_needed`), which cannot be used.
     """
     device = device_of(resources)
     reason = why_unusable(device, forkserver)
@@ -55,12 +55,12 @@ def usable_device(resources: Resources, forkserver: Forkserver) -> str:
 
 
 def refusal(device: str, reason: str, where: str) -> str:
-    """Returns what a sweep is refused with whose slots have a device that cannot be used.
+    """Returns the error message for a slot whose device cannot be used.
 
     Args:
-        device: of a slot.
-        reason: why not.
-        where: the machine.
+        device: the slot's torch device.
+        reason: why it cannot be used.
+        where: name of the machine.
     """
     return (
         f"resources: expected a slot that computes on {device}, as `gpu` above 0 asks, and on {where} none can: "
@@ -69,6 +69,6 @@ def refusal(device: str, reason: str, where: str) -> str:
 
 
 def _looked_at(device: str) -> str:
-    from crowdsweep.models import devices  # noqa: PLC0415 - torch takes seconds to import, and only here it is needed
+    from crowdsweep.models import devices  # noqa: PLC0415 - torch takes seconds to import, and only this check needs it
 
     return devices.why_unusable(device)

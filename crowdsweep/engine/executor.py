@@ -1,4 +1,4 @@
-"""The contract of executors, which run batches: a number of slots, and events that come back."""
+"""The contract of executors, which run batches of trials on slots and return events."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ class Batch:
     """Trials of one cell (or of cells of one shape) on one base dataset, run together on one slot.
 
     Attributes:
-        specs: at least one; their `fingerprint` and `dataset` agree.
-        dataset: which base dataset: its fingerprint, as registered with the executor when it was made.
-        curve_spec: which learning curve is kept; None for nothing.
-        resources: of the slot that it runs on; None for the sweep's.
-        checkpoint_minutes: from one checkpoint of its fits to the next; None for none.
-        saved: checkpoints that earlier slots wrote, by key of the trial.
+        specs: the trials, at least one; all have the same `fingerprint` and `dataset`.
+        dataset: fingerprint of the base dataset, as registered with the executor when it was made.
+        curve_spec: which learning curve to record; None for none.
+        resources: those that its slot must have; None for the sweep's.
+        checkpoint_minutes: minutes between checkpoints of its fits; None for no checkpoints.
+        saved: checkpoints that earlier slots wrote, by trial key.
     """
 
     specs: Sequence[TrialSpec]
@@ -33,47 +33,55 @@ class Batch:
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs batches on slots. Same spec, same numbers, whichever executor.
+    """Runs batches on slots. The same spec gives the same numbers on every executor.
 
-    Constructed with the base datasets by fingerprint. `submit` never blocks for long; little more batches than
-    `slots_for` says should be in flight (more are queued). For each trial of a submitted batch exactly one
-    `TrialFinished` comes out of `poll`, whatever happens, unless it was stopped before it began. A lost actor or node
-    gives a `BatchLost` and the unfinished trials are run again, up to a limit, then fail with kind `SlotLost`: from the
-    latest checkpoint of each (`TrialSaved`), whatever batch they are in then.
+    An executor is made with the base datasets by fingerprint. `submit` never blocks for long; only a few more batches
+    than `slots_for` returns should be in flight (the rest wait in a queue). `poll` returns exactly one `TrialFinished`
+    for each trial of a submitted batch, whatever happens, unless the trial was stopped before it began.
+
+    When an actor or node is lost, `poll` returns a `BatchLost`, and the unfinished trials run again, each from its
+    latest checkpoint (`TrialSaved`), in whatever batch. Trials that are lost too often fail, with kind `SlotLost`.
     """
 
     def slots_for(self, resources: Resources | None = None) -> int:
-        """Returns how many batches that ask for these resources (None: the sweep's) should be in flight at once, were
-        there no others. It changes as nodes come and go, and is 0 while none is there."""
+        """Returns how many batches with these resources should be in flight if there were no others.
+
+        The number changes as nodes come and go, and is 0 while there is no node. `resources` None: the sweep's.
+        """
         ...
 
     def submit(self, batch: Batch) -> None:
-        """Takes a batch.
+        """Queues a batch.
 
         Raises:
-            InfeasibleRequest: it can never run on this cluster.
+            InfeasibleRequest: the batch can never run on this cluster.
         """
         ...
 
     def poll(self, timeout_s: float) -> Sequence[Event]:
-        """Returns what has happened since the last call, waiting at most `timeout_s` for the first event."""
+        """Returns the events since the last call; waits at most `timeout_s` seconds for the first."""
         ...
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
-        """Calls the listener with each trial's progress as soon as it is known, in the thread that calls `poll`; it may
-        call `stop`. A later listener takes the place of an earlier one.
+        """Registers the listener, in place of an earlier one.
+
+        It is called with each trial's progress as soon as that is known, in the thread that calls `poll`, and may call
+        `stop`.
         """
         ...
 
     def stop(self, key: str) -> None:
-        """Asks that a trial end early. One that has not begun never runs; one that runs ends at its next report, with
-        status `stopped` and the numbers that it has by then; one that has finished is left alone."""
+        """Requests that a trial end early.
+
+        A trial that has not begun never runs. A running trial ends at its next report, with status `stopped` and the
+        numbers that it has by then. A finished trial is not changed.
+        """
         ...
 
     def close(self) -> None:
-        """Stops what runs and lets go of the slots; may be called twice."""
+        """Ends running batches and releases the slots; may be called twice."""
         ...
 
 
 def ignore(event: TrialProgressed) -> None:
-    """The listener of an executor that nobody listens to."""
+    """Does nothing: the listener of an executor until `listen` is called."""

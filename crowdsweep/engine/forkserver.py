@@ -1,16 +1,21 @@
-"""The processes that run models, on every engine, for pilots and replays: a forkserver, and a worker at a time under
-it.
+"""The forkserver process and its workers, which run models on every engine, in pilots and in replays.
 
-A model may exit, crash, hang or close what is not its own; it does so in a worker, which is killed and replaced. The
-forkserver has imported what trials need and runs no model's code, so that a worker is forked from it in milliseconds
-and in a known state; and it is the parent that a model meets, in place of the driver. Both are in a session of their
-own: no Ctrl-C of the terminal reaches them, and when the driver ends, however it does, they end too.
+A model may exit, crash, hang or close files that are not its own. It does so in a worker, which is killed and replaced;
+there is one worker at a time. The forkserver has imported what trials need and runs no model's code. So it forks a
+worker in milliseconds and in a known state. It is also the worker's parent process, in place of the driver. Both are in
+a session of their own: Ctrl-C in the terminal does not reach them. They end when the driver ends, however it does.
 
-The driver sends the forkserver one end of a socket for each worker that it wants; the forkserver sends the status of
-its workers (`STATUS`) as they begin and end. Over the other end the driver sends `Work`, for which it receives, as
-pickled pairs, `BEGUN` when models and data are there, `PROGRESS` for each report that is passed on (to which it replies
-with the keys of the trials that are to stop), `NEWS` for each checkpoint and for what a person should know, and `DONE`
-with the results or `BUG` with the text of an exception of ours. To a `Call` it receives one of the last two alone.
+Messages: for each worker, the driver sends the forkserver one end of a socket pair. The forkserver sends `STATUS` when
+a worker begins and when it ends. Over the other end of the pair the driver sends `Work`, and receives pickled pairs of
+a kind and a value:
+
+    BEGUN       the models are imported and the data are there
+    PROGRESS    a report of a trial; the driver replies with the keys of the trials to stop
+    NEWS        a checkpoint, or a note for the user
+    DONE        the results
+    BUG         the text of an exception in crowdsweep's own code
+
+To a `Call` the driver receives only `DONE` or `BUG`.
 """
 
 import ctypes
@@ -36,16 +41,16 @@ from crowdsweep.trial.model_calls import STRAY_FORK
 from crowdsweep.trial.runner import look_up_models, run_batch
 
 _PR_SET_PDEATHSIG = 1
-_HANDOVER_LOST = 3  # what a worker exits with that lost its connection to the driver
+_HANDOVER_LOST = 3  # exit code of a worker that lost its connection to the driver
 
 
 def serve(number: int) -> None:
     """Runs the forkserver until the driver is gone; never returns.
 
     Args:
-        number: of the inherited file that leads to the driver.
+        number: descriptor of the inherited socket to the driver.
     """
-    for ending in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # it ends with the driver, and by nothing else
+    for ending in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # the forkserver ends only when the driver does
         signal.signal(ending, signal.SIG_IGN)
     driver = socket.socket(fileno=number)
     waking, woken = socket.socketpair()
@@ -53,7 +58,7 @@ def serve(number: int) -> None:
     signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _wake)
     keep_search_path()
-    gc.freeze()  # workers share the memory of what is imported, and do not look through it for garbage
+    gc.freeze()  # keeps workers' garbage collectors off imported objects, whose memory they share
     workers: set[int] = set()
     with suppress(OSError):  # the driver is gone
         _supervise(workers, driver, waking, woken)
@@ -63,10 +68,10 @@ def serve(number: int) -> None:
 
 
 def _supervise(workers: set[int], driver: socket.socket, waking: socket.socket, woken: socket.socket) -> None:
-    """Makes a worker whenever the driver wants one and reports those that end; returns when the driver has gone.
+    """Forks a worker at each request of the driver and reports workers that end; returns when the driver is gone.
 
     Raises:
-        OSError: it went while something was sent to it.
+        OSError: the driver ended while a message was sent to it.
     """
     while True:
         ready = wait([driver, waking])
@@ -80,7 +85,7 @@ def _supervise(workers: set[int], driver: socket.socket, waking: socket.socket, 
         if driver in ready:
             try:
                 request, files, _, _ = socket.recv_fds(driver, 1, 1)
-            except OSError:  # the driver is gone, and had not read the last word
+            except OSError:  # the driver is gone, with a message unread
                 break
             if not request:
                 return
@@ -96,11 +101,11 @@ def _supervise(workers: set[int], driver: socket.socket, waking: socket.socket, 
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
-    """That it was called is all: Python has written to the wake-up file."""
+    """Does nothing: Python writes to the wake-up socket only for signals that have a handler."""
 
 
 def _run_worker(number: int, server: int) -> None:
-    """Runs batches until the driver has no more; never returns."""
+    """Runs batches and calls that the driver sends until the connection closes; never returns."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -119,15 +124,15 @@ def _run_worker(number: int, server: int) -> None:
             if message.dataset is not None:
                 datasets[message.fingerprint] = message.dataset
             _run(message, datasets[message.fingerprint], driver)
-    except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the connection: nobody reads
+    except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the connection
         os._exit(_HANDOVER_LOST)
 
 
 def _die_with(server: int) -> None:
-    """Asks the system to kill this process when the forkserver ends, where it can (Linux)."""
+    """Has the system kill this process when the forkserver ends (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != server:  # it has ended already
+        if os.getppid() != server:  # the forkserver has ended already
             os._exit(_HANDOVER_LOST)
 
 
@@ -154,12 +159,12 @@ def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
 
 
 def _send_result(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:
-    """Sends what a function of ours returns, or what it raised."""
+    """Calls a function of crowdsweep and sends `DONE` with its result, or `BUG` with the exception that it raised."""
     try:
         result = DONE, function(*arguments)
     except OSError:
         raise
-    except Exception as error:  # noqa: BLE001 - a bug of ours, which the driver raises
+    except Exception as error:  # noqa: BLE001 - a bug in crowdsweep; the driver raises it
         result = BUG, (f"{type(error).__name__}: {error}", format_exc())
     sys.stdout.flush()
     driver.send(result)

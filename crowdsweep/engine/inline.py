@@ -1,8 +1,8 @@
-"""Runs batches one after another, in one process beside the driver's: for small sweeps, debugging and tests.
+"""The inline executor: runs batches one after another in one worker process, for small sweeps, debugging and tests.
 
-That process is not the driver's own, so that whatever a model does to it (an exit, a crash, a hang in C, a closed file)
-fails one trial and no more, and the driver always answers to Ctrl-C. It starts in about half a second, once; handing it
-a batch costs less than a millisecond. `crowdsweep replay` runs a trial in the process of the command, for a debugger.
+The worker is not the driver's process: whatever a model does to it (an exit, a crash, a hang in C, a closed file) fails
+only one trial, and the driver always responds to Ctrl-C. The worker starts once, in about half a second; sending it a
+batch takes less than a millisecond. `crowdsweep replay` runs a trial in the command's own process, for a debugger.
 """
 
 import threading
@@ -41,17 +41,17 @@ class _Running:
 
 
 class InlineExecutor:
-    """One slot: a process that is replaced when it dies or hangs.
+    """Executor with one slot: a worker process that is replaced when it dies or hangs.
 
-    When it dies, the trials of its batch go back to the front of the queue as `RetryPolicy` says.
+    When the process dies, the trials of its batch go back to the front of the queue as `RetryPolicy` says.
 
     Args:
         datasets: base datasets by fingerprint.
-        resources: what batches may ask for; those that ask for nothing get the first. Of it the device counts.
-        trial_minutes: after which a trial is ended; None for never.
+        resources: those that batches may ask for, the default first; only the device that they imply matters.
+        trial_minutes: minutes after which a trial is ended; None for no limit.
 
     Raises:
-        InfeasibleRequest: this machine's torch cannot use a GPU that one of these needs.
+        InfeasibleRequest: one of the resources needs a GPU, and torch cannot use it on this machine.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class InlineExecutor:
             raise
 
     def slots_for(self, resources: Resources | None = None) -> int:  # noqa: ARG002
-        """See `Executor.slots_for`; whatever is asked for, there is this one."""
+        """See `Executor.slots_for`; always 1."""
         return 1
 
     def submit(self, batch: Batch) -> None:
@@ -116,7 +116,7 @@ class InlineExecutor:
         self._forkserver.close()
 
     def _begin(self) -> Sequence[Event]:
-        """Hands over the next batch, if there is one."""
+        """Sends the next waiting batch to the worker, if there is one."""
         with self._lock:
             wanted = None
             while self._waiting and wanted is None:
@@ -145,7 +145,7 @@ class InlineExecutor:
         return self._devices[batch.resources or self._default]
 
     def _look(self, running: _Running, until: float) -> Sequence[Event]:
-        """Takes the next thing that the worker says, or ends it where it has run too long."""
+        """Handles the worker's next message, waiting until `until` for it; kills a worker past its deadline."""
         now = time.monotonic()
         if running.deadline is not None and now >= running.deadline:
             self._forkserver.kill_worker()
@@ -174,7 +174,7 @@ class InlineExecutor:
         return []
 
     def _lost(self, decide: Decision, reason: str) -> Sequence[Event]:
-        """Queues again what is left of the batch whose process is gone."""
+        """Queues the unfinished trials of the running batch again, or fails them, as `decide` says."""
         self._forkserver.kill_worker()
         running, self._running = self._running, None
         left = None if running is None else unfinished(running.batch, self._stopped)

@@ -1,12 +1,13 @@
-"""A sweep as a folder that runs elsewhere: its sweep file, the folders of its datasets, plug-ins, and what to check.
+"""The job package: a folder with all that a sweep needs to run on a cluster.
 
-    sweep.yaml      with every default and `--set` written out
-    package.json    store, versions of here, the job's id
-    data/NAME       a dataset's folder, which the sweep calls by its name
+    sweep.yaml      the sweep file, with every default and `--set` written out
+    package.json    the `JobOrder`: store, versions of this machine, the job's id, …
+    data/NAME       a dataset's folder; the sweep file calls the dataset NAME
     plugins/N       each folder of CROWDSWEEP_PLUGINS
+    earlier/NAME    the journal of an earlier sweep that the search starts from (`warm_start`)
 
-A dataset is called by its folder's name and found by CROWDSWEEP_DATA, so that the record names no path that is gone
-when the job has ended.
+A dataset is called by its folder's name and found through CROWDSWEEP_DATA. So the record contains no path of the
+package, which is gone when the job has ended.
 """
 
 import json
@@ -33,7 +34,7 @@ from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 SWEEP_FILE, PACKAGE_FILE, DATA, PLUGINS, EARLIER = "sweep.yaml", "package.json", "data", "plugins", "earlier"
 MOST_BYTES = 500 << 20
-"""Of a package: a cluster's head keeps it in memory."""
+"""Size limit of a package: a cluster's head node keeps it in memory."""
 _LEFT_OUT = ("__pycache__", "crowdsweep-runs", "crowdsweep-labels")
 
 
@@ -42,13 +43,13 @@ class JobOrder:
     """What the driver on the cluster is told besides the sweep.
 
     Attributes:
-        job: its submission id.
-        store: where the record goes, as the cluster calls it.
-        is_shared: whether the machine that submits it sees the same folder.
-        versions: of Python and the libraries where it was submitted; empty where any will do.
-        again: words of the command that submits it again, without `--set`.
-        overrides: `--set` of that command.
-        retry_failed: runs again what failed in earlier runs.
+        job: submission id of the job.
+        store: location of the record, as the cluster sees it.
+        is_shared: whether the machine that submitted the job sees the same folder.
+        versions: versions of Python and the libraries on the submitting machine; empty where any will do.
+        again: words of the command that submits the job again, without `--set`.
+        overrides: `--set` options of that command.
+        retry_failed: whether trials that failed in earlier runs run again.
     """
 
     job: Text
@@ -65,7 +66,7 @@ def pack(config: SweepConfig, order: JobOrder, folder: Path) -> None:
 
     Raises:
         UnknownName, DataError: a dataset is not found here, or its images would have to be sent.
-        BadInput: all of it is more than a cluster takes.
+        BadInput: the package would be larger than `MOST_BYTES`.
     """
     originals = dict.fromkeys(entry.name for entry in config.datasets)
     found = {name: catalogue.find_folder(name) for name in originals if discovery.get("dataset", name) is None}
@@ -78,7 +79,7 @@ def pack(config: SweepConfig, order: JobOrder, folder: Path) -> None:
         files += [(path, Path(PLUGINS, str(number)) / path.relative_to(plugin)) for path in _tree(plugin)]
     earlier = {store: Path(EARLIER, path.name) for store in config.sampler.warm_start if (path := _folder(store))}
     journals = {Path(store, JOURNAL_FILE): place / JOURNAL_FILE for store, place in earlier.items()}
-    files += [(path, place) for path, place in journals.items() if is_file(path)]  # else the cluster knows, or says so
+    files += [(path, place) for path, place in journals.items() if is_file(path)]  # else looked for on the cluster
     size = sum(path.stat().st_size for path, _ in files)
     if size > MOST_BYTES:
         raise BadInput(
@@ -106,7 +107,7 @@ def _check_images(entry: DatasetEntry) -> None:
 
 
 def read_order(folder: Path) -> JobOrder:
-    """Returns what a package's driver is told.
+    """Returns the `JobOrder` of a package.
 
     Raises:
         BadInput: the folder is no package.
@@ -121,7 +122,7 @@ def read_order(folder: Path) -> JobOrder:
 
 
 def search_in(folder: Path) -> Mapping[str, str]:
-    """Returns the search paths on which a package's datasets and plug-ins are found, before those that are set."""
+    """Returns the search paths of datasets and plug-ins, by environment variable: the package's before those set."""
     plugins = folder / PLUGINS
     numbers = sorted((int(name) for name in names_in(plugins)) if plugins.is_dir() else ())
     ours = {
@@ -135,7 +136,11 @@ def search_in(folder: Path) -> Mapping[str, str]:
 
 
 def _places(found: Mapping[str, Path]) -> dict[str, Path]:
-    """Returns where each folder lies in a package: below its own name, unless another has that."""
+    """Returns the place of each dataset's folder in a package.
+
+    That is `data/` and the folder's name, or `data/others/N/` and its name where another folder or a built-in dataset
+    has the same name.
+    """
     times = Counter(folder.name for folder in found.values())
     built_in = discovery.find("dataset")
     return {
@@ -147,19 +152,19 @@ def _places(found: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _folder(store: str) -> Path | None:
-    """Returns the folder of a record; None of one in an object store, which is where it is for a cluster too."""
+    """Returns the folder of a record; None for one in an object store, which the cluster reads itself."""
     named = store_named(store)
     return named if isinstance(named, Path) else None
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yields the files of a dataset's folder; those below it are changed and not in their place yet."""
+    """Yields the files of a dataset's folder, in their current version: a changed one may still be below `CHANGED`."""
     names = sorted({*names_in(folder), *names_in(folder / CHANGED)})
     yield from (path for name in names if name[0] != "." and is_file(path := standing(folder, name)))
 
 
 def _tree(folder: Path) -> Iterator[Path]:
-    """Yields the files of a folder of plug-ins, those that a plug-in reads among them."""
+    """Yields all files below a folder of plug-ins, with the data files that a plug-in reads."""
     yield from _files(folder)
     for name in sorted(names_in(folder)):
         if name[0] != "." and name not in _LEFT_OUT and is_folder(folder / name) and not (folder / name).is_symlink():
@@ -167,7 +172,7 @@ def _tree(folder: Path) -> Iterator[Path]:
 
 
 def _renamed(config: SweepConfig, called: Mapping[str, str]) -> SweepConfig:
-    """Returns a sweep that calls its datasets, and the earlier sweeps that it is told of, by other names."""
+    """Returns a sweep with other names for its datasets and for the earlier sweeps of `warm_start`."""
 
     def now(name: str) -> str:
         return called.get(name, name)

@@ -1,4 +1,4 @@
-"""The nodes of a cluster, and which of them a slot of some shape fits on. Pure: asks no cluster."""
+"""The nodes of a cluster, and which of them have room for a slot of some shape. Pure: sends no request to a cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +14,12 @@ class Node:
     """One machine of a cluster.
 
     Attributes:
-        id: Ray's.
-        name: its host's.
-        has: what it has in all, by Ray's names: `CPU`, `GPU` and custom resources.
-        free: of that, what nobody holds, as far as the cluster knows by now; None where it does not say.
-        labels: Ray's.
-        leaves: whether it is being drained, as after the notice of a spot node: it takes no new work.
+        id: Ray's id of the node.
+        name: host name.
+        has: total resources, by Ray's names: `CPU`, `GPU` and custom resources.
+        free: the part of them that is not in use, as the cluster last reported; None where it does not report it.
+        labels: Ray's labels of the node.
+        leaves: whether the node is being drained, as after a spot node's termination notice: it takes no new work.
     """
 
     id: str = ""
@@ -30,11 +30,14 @@ class Node:
     leaves: bool = False
 
     def takes(self, resources: Resources) -> bool:
-        """Whether a slot of this shape may lie here: by labels, not by what is free."""
+        """Whether a slot of this shape may be placed here: the labels match and the node is not being drained.
+
+        Resources are not compared.
+        """
         return not self.leaves and all(self.labels.get(name) == value for name, value in resources.labels.items())
 
     def slots(self, resources: Resources) -> int:
-        """Returns how many slots that batches of this shape can run on fit here, were there no others."""
+        """Returns how many slots for batches with these resources the node has room for when it is empty."""
         if not self.takes(resources):
             return 0
         left, fit = dict(self.has), 0
@@ -46,7 +49,7 @@ class Node:
         return fit
 
     def without_gpus(self) -> "Node":
-        """Returns this node as it counts where its GPUs cannot be used."""
+        """Returns a copy of this node without GPUs, for a node whose GPUs cannot be used."""
         return replace(self, has={name: amount for name, amount in self.has.items() if name != "GPU"})
 
     def __str__(self) -> str:
@@ -57,25 +60,28 @@ class Node:
 
 
 def wants(shape: Resources) -> dict[str, float]:
-    """Returns what a slot takes of a node, by Ray's names; nothing of which it takes none."""
+    """Returns the resources that a slot takes from a node, by Ray's names; amounts of 0 are left out."""
     wanted = {"CPU": float(shape.cpu), "GPU": float(shape.gpu), **shape.custom}
     return {name: amount for name, amount in wanted.items() if amount > 0}
 
 
-@cache  # asked for every idle slot whenever a batch waits
+@cache  # called for every idle slot whenever a batch waits
 def shapes_of(resources: Resources) -> tuple[Resources, ...]:
-    """Returns the shapes of slots that a batch can run on, the preferred one first."""
+    """Returns the shapes of slots that a batch with these resources can run on, the preferred one first.
+
+    A batch that prefers a GPU without needing it has two: with the GPU, and without.
+    """
     if resources.gpu > 0 and not resources.gpu_needed:
         return replace(resources, gpu_needed=True), replace(resources, gpu=0.0, gpu_needed=True)
     return (replace(resources, gpu_needed=True),)
 
 
 class FreeCapacity:
-    """What is left of each node, less the slots that lie there.
+    """Free capacity of each node: its resources minus those of the slots placed on it and of other people's work.
 
     Args:
-        nodes: those that are alive.
-        held: the node's id and the shape of each slot that there is.
+        nodes: the nodes that are alive.
+        held: node id and shape of each existing slot.
     """
 
     def __init__(self, nodes: Iterable[Node], held: Iterable[tuple[str, Resources]] = ()) -> None:
@@ -88,14 +94,14 @@ class FreeCapacity:
         self._left = {id_: _left_of(node, ours[id_]) for id_, node in self._nodes.items()}
 
     def place(self, shape: Resources, freed: Mapping[str, Mapping[str, float]] | None = None) -> str | None:
-        """Returns the node on which a slot should lie; None where there is no room.
+        """Returns the id of the node on which to place a slot; None where there is no room.
 
-        Slots without a GPU go where no GPU is, if they can; among the rest the fullest node is taken, so that larger
-        slots find room on the others.
+        A slot without a GPU is placed on a node without GPUs, if one has room. Among the remaining candidates, the node
+        with the fewest free CPUs is taken, so that larger slots find room on the others.
 
         Args:
             shape: of the slot.
-            freed: by node, what else could be had there.
+            freed: by node id, resources that could be freed there in addition.
         """
         wanted, more = wants(shape), freed or {}
         fitting: list[tuple[bool, float, str]] = []
@@ -106,18 +112,18 @@ class FreeCapacity:
         return min(fitting)[2] if fitting else None
 
     def fits(self, id_: str, shape: Resources, ended: Iterable[Resources] = ()) -> bool:
-        """Whether there is room for a slot on a node, once slots of these shapes have ended there."""
+        """Whether a node has room for a slot once slots of the shapes `ended` have ended there."""
         left = dict(self._left[id_])
         for name, amount in (pair for one in ended for pair in wants(one).items()):
             left[name] = left.get(name, 0.0) + amount
         return all(left.get(name, 0.0) + _EPSILON >= amount for name, amount in wants(shape).items())
 
     def take(self, id_: str, shape: Resources) -> None:
-        """Notes a slot on a node."""
+        """Subtracts a slot from a node's free capacity."""
         self._change(id_, shape, -1)
 
     def give(self, id_: str, shape: Resources) -> None:
-        """Notes that a slot of a node has ended."""
+        """Adds an ended slot to a node's free capacity."""
         self._change(id_, shape, 1)
 
     def _change(self, id_: str, shape: Resources, sign: int) -> None:
@@ -127,7 +133,7 @@ class FreeCapacity:
 
 
 def refusal(resources: Resources, nodes: Sequence[Node]) -> str:
-    """Returns why a slot fits nowhere, for a person: what was asked for, and what each node has."""
+    """Returns the message that a slot fits on no node: the resources that it asks for, and those of each node."""
     asked = [f"{resources.cpu:g} CPU and {resources.gpu:g} GPU"]
     asked += [f"{amount:g} {name}" for name, amount in resources.custom.items()]
     labelled = ", ".join(f"{name}: {value}" for name, value in resources.labels.items())
@@ -139,14 +145,17 @@ def refusal(resources: Resources, nodes: Sequence[Node]) -> str:
 
 
 def _labelled(node: Node) -> str:
-    """Returns what a node has, with the labels that people gave it: not those that Ray did."""
+    """Returns a node's resources and labels as text, without the labels that Ray sets itself."""
     own = [f"{name}: {value}" for name, value in node.labels.items() if not name.startswith("ray.io/")]
     return f"{node} ({', '.join(own) or 'no labels'})"
 
 
 def _left_of(node: Node, ours: Mapping[str, float]) -> dict[str, float]:
-    """Returns what our slots and other people's work leave of a node. What a slot holds that has just begun, or has
-    just ended, the cluster learns a moment later: others are never taken to hold less than nothing."""
+    """Returns a node's resources minus those of our slots (`ours`) and of other people's work.
+
+    Other people's use is what the cluster reports as used, minus `ours`. The cluster learns a moment late of slots that
+    have just begun or ended, so this difference can be negative; it counts as 0 then.
+    """
     left: dict[str, float] = {}
     for name, all_ in node.has.items():
         mine = ours.get(name, 0.0)
@@ -156,5 +165,5 @@ def _left_of(node: Node, ours: Mapping[str, float]) -> dict[str, float]:
 
 
 def _is_counted(name: str) -> bool:
-    """Whether it is a resource that people speak of: not memory, and not the marks that Ray puts on a node."""
+    """Whether a resource is shown to users: not memory, and not the marks that Ray puts on a node."""
     return not (name.startswith(("node:", "accelerator_type:")) or name in ("memory", "object_store_memory"))

@@ -1,9 +1,10 @@
-"""A folder of this process alone, for what Ray keeps on this machine; gone when the process lets go of it.
+"""A temporary folder of this process for Ray's files, private to the user and removed at the end.
 
-Ray makes its folders writable for everybody and leaves them behind. This one lies around them, is its owner's alone,
-and is locked while its process lives, so that the next process removes what one that was killed could not. The same
-holds for processes of the cluster: they inherit the folder's name, and those that are still there when it goes are
-ended. Ray's agents would stay for minutes, to tell a head that is gone that they end.
+Ray makes its folders writable for everybody and leaves them behind. The private folder contains them, is accessible to
+its owner alone, and is locked while its process lives: a later process removes the unlocked folders of processes that
+were killed. Processes of the cluster are cleaned up likewise: they inherit the folder's name in their environment, and
+those that still run when the folder is removed are killed. Ray's agents would otherwise stay for minutes, trying to
+sign off from a head node that is gone.
 """
 
 import fcntl
@@ -19,15 +20,15 @@ from typing import IO
 
 PREFIX = "crowdsweep-"
 VARIABLE = "CROWDSWEEP_RAY_FOLDER"
-"""Names the folder to all processes that are started while it is there."""
-_LEGIBLE = "SPT_NOENV"  # tells Ray's agents not to write their title over the environment that they were started with
+"""The environment variable with the folder's path, which all processes inherit that are started while it exists."""
+_LEGIBLE = "SPT_NOENV"  # keeps Ray's agents from overwriting the environment that `_kill_inheritors` reads
 _LOCK = "lock"
-_LONGEST_BASE = 16  # characters: sockets lie deep inside, and their paths must stay under 108
+_LONGEST_BASE = 16  # characters: Ray's socket paths, deep inside, must stay under 108
 _BEING_MADE_S = 60.0
 
 
 class PrivateFolder:
-    """A new folder below RAY_TMPDIR, or where temporary files go."""
+    """A new, locked folder below RAY_TMPDIR or the system's temporary folder (/tmp where their path is too long)."""
 
     def __init__(self) -> None:
         clear_abandoned()
@@ -35,33 +36,33 @@ class PrivateFolder:
         draft = self._path / f"{_LOCK}.new"
         self._lock: IO[str] = draft.open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        draft.rename(self._path / _LOCK)  # whoever finds it finds it locked
+        draft.rename(self._path / _LOCK)  # so the lock file is never seen unlocked
         os.environ[VARIABLE] = str(self._path)
         os.environ[_LEGIBLE] = "1"
 
     def made(self, name: str) -> Path:
-        """Returns a folder inside, empty when it is new."""
+        """Returns a subfolder, which is made if it does not exist."""
         inside = self._path / name
         inside.mkdir(exist_ok=True)
         return inside
 
     def close(self) -> None:
-        """Ends the processes that belong to it and removes it; may be called twice."""
+        """Kills the processes that belong to the folder and removes it; may be called twice."""
         if os.environ.get(VARIABLE) == str(self._path):
             del os.environ[VARIABLE]
         _kill_inheritors(self._path)
         shutil.rmtree(self._path, ignore_errors=True)
-        if self._path.exists():  # a process that was ending wrote a last line meanwhile
+        if self._path.exists():  # a process that was ending wrote a file meanwhile
             shutil.rmtree(self._path, ignore_errors=True)
         self._lock.close()
 
 
 def clear_abandoned() -> None:
-    """Removes the folders of this user's processes that are gone, and ends the processes that belong to them."""
+    """Removes the folders whose process (of this user) has ended, and kills the processes that belong to them."""
     for abandoned in _abandoned(_base()):
         _kill_inheritors(abandoned)
         shutil.rmtree(abandoned, ignore_errors=True)
-        if abandoned.exists():  # a process that was ending wrote a last line meanwhile
+        if abandoned.exists():  # a process that was ending wrote a file meanwhile
             shutil.rmtree(abandoned, ignore_errors=True)
 
 
@@ -71,26 +72,26 @@ def _base() -> Path:
 
 
 def _kill_inheritors(folder: Path) -> None:
-    """Kills the processes that inherited a folder's name, where the system tells (Linux)."""
+    """Kills the processes whose environment has the folder's name (Linux only)."""
     inherited = f"{VARIABLE}={folder}".encode()
     for place in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):  # it has ended, or is somebody else's
+        with suppress(OSError):  # the process has ended, or is another user's
             if inherited in place.read_bytes().split(b"\0") and int(place.parent.name) != os.getpid():
                 os.kill(int(place.parent.name), signal.SIGKILL)
 
 
 def _abandoned(base: Path) -> Iterator[Path]:
-    """Yields the folders of this user's processes that are gone."""
+    """Yields the folders whose process (of this user) has ended."""
     for folder in base.glob(f"{PREFIX}????????"):
         try:
             if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
                 continue
-            if not (folder / _LOCK).exists():  # it is being made, or its process died of that
+            if not (folder / _LOCK).exists():  # being made, or its process died while making it
                 if time.time() - folder.stat().st_mtime > _BEING_MADE_S:
                     yield folder
                 continue
             with (folder / _LOCK).open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 yield folder
-        except OSError:  # held, or removed by another process
+        except OSError:  # locked by its process, or removed by another one
             continue

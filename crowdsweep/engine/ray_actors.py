@@ -1,4 +1,4 @@
-"""Runs batches on a pool of long-lived Ray actors, one for each slot."""
+"""The executor on Ray: runs batches on a pool of long-lived actors, one per slot."""
 
 import logging
 import time
@@ -40,8 +40,10 @@ from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.model_calls import MOST_CHARACTERS, legible
 
 GROWTH = 4
-"""Of a cluster that may grow so many more batches are asked for than it has slots, or as many again: work that waits is
-what an autoscaler grows by."""
+"""On a cluster with an autoscaler, `slots_for` adds this number, or the number of slots if that is larger.
+
+Batches that wait are what makes the autoscaler add nodes.
+"""
 _BEGINNING = "error raised in its creation task"
 _LOW_ON_MEMORY = "running low on memory"
 _WORDS_OF_NODES = ("node has died", "node is dead", "node was terminated", _LOW_ON_MEMORY, "unschedulable")
@@ -50,21 +52,23 @@ _log = logging.getLogger(__name__)
 
 
 class RayExecutor:
-    """Slots on a cluster that this process is connected to; they follow its nodes, and what waits (`SlotPool`).
+    """Executor whose slots are actors on a Ray cluster that this process is connected to.
 
-    When an actor or the process of its models dies, or is killed since its trials ran too long, those that it had not
-    finished go back to the front of the queue as `RetryPolicy` says.
+    The slots follow the cluster's nodes and the waiting batches (`SlotPool`). An actor or its worker process may die,
+    or is killed where its trials run too long. Its unfinished trials then go back to the front of the queue as
+    `RetryPolicy` says.
 
     Args:
-        datasets: base datasets by fingerprint; each goes to the object store when it is first needed, once.
-        cluster: to run on; closed with the executor.
-        resources: what batches may ask for; those that ask for nothing get the first.
-        trial_minutes: after which a trial is ended; None for never.
-        make_pool: makes the slots.
+        datasets: base datasets by fingerprint; each is put into the object store once, when it is first needed.
+        cluster: the cluster; closed with the executor.
+        resources: those that batches may ask for, the default first.
+        trial_minutes: minutes after which a trial is ended; None for no limit.
+        make_pool: makes the pool of slots.
 
     Raises:
-        InfeasibleRequest: the cluster has no node that a slot of one of these fits on, and will have none. `poll`
-            raises it where torch cannot use the GPU of any node that has one.
+        InfeasibleRequest: for one of the resources, a slot fits on no node of the cluster, and there is no autoscaler.
+            `poll` raises it where batches need a GPU and no node has one that torch can use. `poll` also raises it
+            where no slot starts on any node that has what some batches ask for.
     """
 
     def __init__(
@@ -87,7 +91,7 @@ class RayExecutor:
         self._stored: dict[str, Any] = {}
         self._waiting = BatchQueue(self._default)
         self._stopped: set[str] = set()
-        self._saved: dict[str, Any] = {}  # where the latest checkpoints lie of trials that have not finished
+        self._saved: dict[str, Any] = {}  # references to the latest checkpoints of unfinished trials, by key
         self._retries = RetryPolicy(trial_minutes=trial_minutes)
         self._events: list[Event] = []
 
@@ -100,7 +104,7 @@ class RayExecutor:
         """See `Executor.submit`."""
         self._stopped.difference_update(spec.key for spec in batch.specs)
         self._saved.update((key, ray.put(content)) for key, content in batch.saved.items())
-        self._waiting.add(replace(batch, saved={}))  # `poll` gives it to a slot, and all that came with it
+        self._waiting.add(replace(batch, saved={}))  # `_dispatch` passes the references in `_saved` on
 
     def poll(self, timeout_s: float) -> Sequence[Event]:
         """See `Executor.poll`."""
@@ -143,10 +147,10 @@ class RayExecutor:
         return [ray.get(ping(actor.handle)) for actor in self._pool.actors if actor.up]
 
     def _collect(self, timeout_s: float) -> None:
-        """Waits for the first update of any actor and takes all there are."""
+        """Waits at most `timeout_s` for the first update of any actor, and handles all that have come."""
         by_source = {actor.waits_on: actor for actor in self._pool.actors if actor.waits_on is not None}
         if not by_source:
-            time.sleep(min(timeout_s, LOOKS_S))  # for a node to come
+            time.sleep(min(timeout_s, LOOKS_S))  # until a node may have joined
             return
         sources = list(by_source)
         ready, _ = ray.wait(sources, num_returns=len(sources), timeout=0)
@@ -159,7 +163,7 @@ class RayExecutor:
         self._dispatch()
 
     def _advance(self, actor: Actor) -> None:
-        """Takes one update of an actor: it is up, its batch has progressed or ended, or it died."""
+        """Handles one update of an actor: it is up, its batch has progressed or ended, or it died."""
         try:
             if not actor.up:
                 reason: str = ray.get(actor.waits_on)
@@ -175,16 +179,16 @@ class RayExecutor:
                 actor.idle_since = time.monotonic()
                 return
             self._take(actor, ray.get(reference))
-        except RayTaskError as error:  # our own bug, not a model's: `run_batch` keeps those
+        except RayTaskError as error:  # a bug of crowdsweep; `run_batch` catches those of models
             raise error.as_instanceof_cause() from None
-        except RayError as error:  # the actor, its node or what it had sent is gone
+        except RayError as error:  # the actor, its node or an object that it sent is lost
             self._replace_lost(actor, error)
 
     def _do_without(self, actor: Actor, reason: str) -> None:
-        """Ends a slot whose GPU cannot be used; its node gets no other slot with a GPU, and the sweep goes on.
+        """Ends a slot whose GPU cannot be used; its node gets no further slot with a GPU.
 
         Raises:
-            InfeasibleRequest: there is no other node for batches that need one.
+            InfeasibleRequest: no other node has a GPU for the batches that need one.
         """
         is_news = self._pool.do_without_gpus_of(actor)
         if not all(map(self._pool.fit, self._need_gpus)):
@@ -200,7 +204,7 @@ class RayExecutor:
             self._queue_again(actor, "it ran longer than budget.trial_minutes", self._retries.after_overrun)
 
     def _take(self, actor: Actor, updates: Sequence[Update]) -> None:
-        if not updates and actor.batch is not None:  # its models and data are there: the time of its trials begins
+        if not updates and actor.batch is not None:  # models and data are loaded: the trials' time begins
             actor.deadline = self._deadline(actor.batch, 0.0)
         for record in updates:
             match record:
@@ -210,24 +214,24 @@ class RayExecutor:
                     del actor.unfinished[key]
                     self._finish(record)
                 case TrialSaved(key=key, content=content):
-                    self._saved[key] = ray.put(content)  # here: it outlives the node that it came from
+                    self._saved[key] = ray.put(content)  # on the driver's node, so that it outlives the slot's node
                     self._retries.saved(key)
                     self._events.append(record)
                 case TrialsNoted():
                     self._events.append(record)
-                case WorkerLost(reason=reason):  # the actor has another one for its next batch
+                case WorkerLost(reason=reason):  # the actor makes another worker for its next batch
                     after_death = partial(self._retries.after_death, reason=reason, blameless=False)
                     self._queue_again(actor, reason, after_death)
                     actor.unfinished = {}
         if not actor.unfinished:
             actor.deadline = None
             actor.idle_since = time.monotonic()
-            actor.waits_on = None  # the stream's end is not waited for: the slot takes its next batch behind it
+            actor.waits_on = None  # the stream's end need not be awaited: the actor queues its next batch
 
     def _replace_lost(self, actor: Actor, error: Exception) -> None:
-        """Forgets a dead actor, and queues again what it had not finished; the pool starts another one."""
+        """Removes a dead actor and queues its unfinished trials again; the pool starts another actor when needed."""
         blameless = _is_blameless(error)
-        if not actor.up and (not blameless or _LOW_ON_MEMORY in str(error)):  # which ends the next one too
+        if not actor.up and (not blameless or _LOW_ON_MEMORY in str(error)):  # a next actor there would end alike
             self._do_without_node(actor, error)
             return
         reason = legible(str(error).partition("\n")[0], MOST_CHARACTERS)
@@ -238,10 +242,10 @@ class RayExecutor:
         self._queue_again(actor, reason, self._retries.after_notice if taken_back else after_death)
 
     def _do_without_node(self, actor: Actor, error: Exception) -> None:
-        """Forgets a slot that ended before it was up; a node where none begins gets no other, and the sweep goes on.
+        """Removes a slot that ended before it was up; a node on which no slot starts gets no further one.
 
         Raises:
-            InfeasibleRequest: there is no other node for some batches.
+            InfeasibleRequest: no other node has what some batches ask for.
         """
         reason = _why_stillborn(error)
         self._pool.forget(actor)
@@ -276,7 +280,7 @@ class RayExecutor:
         return None if limit_s is None else time.monotonic() + limit_s + more_s
 
     def _dispatch(self) -> None:
-        """Gives waiting batches to idle slots of their shapes."""
+        """Sends waiting batches to idle slots of matching shapes."""
         for actor in self._pool.actors if self._waiting else ():
             if actor.is_idle and (batch := self._wanted(actor)) is not None:
                 actor.unfinished = {spec.key: spec for spec in batch.specs}
@@ -294,7 +298,7 @@ class RayExecutor:
                 self._events += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
 
     def _wanted(self, actor: Actor) -> Batch | None:
-        """Takes the first waiting batch that runs on a slot, less the trials that were stopped meanwhile."""
+        """Takes the first waiting batch that can run on a slot, without trials that were stopped; None for none."""
         while (batch := self._waiting.take(actor.takes)) is not None:
             if (wanted := unfinished(batch, self._stopped)) is not None:
                 return wanted
@@ -307,14 +311,14 @@ class RayExecutor:
 
 
 def _why_stillborn(error: Exception) -> str:
-    """Returns what ended a slot at its beginning: the last line of what Python said there, or else Ray's first."""
+    """Returns why a slot ended before it was up: the last line of Python's traceback, else the first of Ray's error."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     last = lines[-1] if _BEGINNING in str(error) else lines[0]
     return legible(last.removeprefix(f"{BadInput.__module__}.{BadInput.__name__}: "), MOST_CHARACTERS)
 
 
 def _is_blameless(error: Exception) -> bool:
-    """Whether a slot was lost with its node, or for want of memory there, and not by what it ran."""
+    """Whether a slot was lost with its node or for lack of memory there, and not through its trials."""
     if isinstance(error, ActorUnavailableError | NodeDiedError | ObjectLostError | OutOfMemoryError | RaySystemError):
         return True
     return any(words in str(error) for words in _WORDS_OF_NODES)

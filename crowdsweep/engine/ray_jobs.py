@@ -1,6 +1,6 @@
-"""Jobs of a Ray cluster, through its dashboard: submitted, followed, asked about, stopped.
+"""Jobs of a Ray cluster, through its dashboard: submits them, follows their log, returns their state, stops them.
 
-The token is Ray's own affair: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or the file ~/.ray/auth_token.
+Ray's client reads the token itself: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or the file ~/.ray/auth_token.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from crowdsweep.errors import BadInput, error_words, plain, shortened
 ANSWERS_IN_S = 10.0
 DASHBOARD_PORT = 8265
 STOPS_IN_S = 300
-"""How long a job that is stopped has for what its slots still run, before its driver is killed."""
+"""Seconds that a stopped job has to finish what its slots run, before its driver is killed."""
 _VARIABLES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\]]+)(:\d{1,5})?")
 _TRIES, _PAUSE_S = 5, 1.0
@@ -30,12 +30,12 @@ _HOW = "`ray start --head` on a machine that has `pip install crowdsweep[cluster
 
 @dataclass(frozen=True, kw_only=True)
 class JobState:
-    """How far a job is.
+    """State of a job.
 
     Attributes:
-        status: of Ray: PENDING, RUNNING, STOPPED, SUCCEEDED, FAILED.
-        message: why, in Ray's words.
-        exit_code: of the driver; None where it has not ended, or was not begun.
+        status: Ray's status: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
+        message: Ray's explanation of the status.
+        exit_code: of the driver; None where it has not ended, or never started.
     """
 
     status: str
@@ -44,19 +44,19 @@ class JobState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more becomes of it."""
+        """Whether the status is final."""
         return self.status in ("STOPPED", "SUCCEEDED", "FAILED")
 
 
 def jobs_address(given: str | None) -> str:
-    """Returns the address of a cluster's dashboard, which takes jobs: `http://host:port`.
+    """Returns the address of a cluster's dashboard, which takes jobs, as `http://host:port` (or `https`).
 
     Args:
-        given: as `--address` gives it, `host` or `host:port` among the forms; where it is None, Ray's variables count,
-            else this machine is meant.
+        given: as `--address` gives it: a URL, `host:port` or `host`; where it is None, RAY_API_SERVER_ADDRESS or
+            RAY_ADDRESS, else this machine.
 
     Raises:
-        BadInput: it has another form.
+        BadInput: the address has another form.
     """
     variable = next((name for name in _VARIABLES if os.environ.get(name)), "")
     wanted = given or os.environ.get(variable) or "127.0.0.1"
@@ -78,10 +78,10 @@ class Jobs:
     """The jobs of one cluster.
 
     Args:
-        address: of its dashboard, as `jobs_address` returns it.
+        address: of the cluster's dashboard, as `jobs_address` returns it.
 
     Raises:
-        BadInput: Ray's client is not installed here, nobody answers there, or the token is not the cluster's.
+        BadInput: Ray's client is not installed here, nothing answers there, or the token is not the cluster's.
     """
 
     def __init__(self, address: str) -> None:
@@ -91,23 +91,27 @@ class Jobs:
             self._client = _client(address)
 
     def submit(self, job: str, package: Path, entrypoint: str, variables: Mapping[str, str]) -> None:
-        """Sends a folder to the cluster and has a command run in it.
+        """Submits a job: sends a folder to the cluster and has it run a command in that folder.
 
         Args:
-            job: its submission id, which nobody has had.
-            package: the folder, where the command stands.
-            entrypoint: the command, as a shell takes it.
-            variables: of its environment, and that of its workers.
+            job: submission id, unused so far.
+            package: the folder, which becomes the command's working directory.
+            entrypoint: the command, in shell syntax.
+            variables: environment variables of the command and of its workers.
 
         Raises:
-            BadInput: the cluster does not take it.
+            BadInput: the cluster does not accept the job.
         """
         environment = {"working_dir": str(package), "env_vars": dict(variables)}
         with self._in_words("given a job"):
             self._client.submit_job(entrypoint=entrypoint, submission_id=job, runtime_env=environment)
 
     def follow(self, job: str, tell: Callable[[str], object]) -> JobState:
-        """Passes on what a job says until it has ended, and returns how. A connection that breaks is made again.
+        """Passes a job's log on until the job has ended, and returns its final state; reconnects when it has to.
+
+        Args:
+            job: submission id.
+            tell: called with each new part of the log.
 
         Raises:
             BadInput: the cluster does not answer any more, or does not know the job.
@@ -118,7 +122,7 @@ class Jobs:
             before = heard.length
             try:
                 asyncio.run(heard.listen(self._client.tail_job_logs(job)))
-            except Exception as error:  # noqa: BLE001 - whatever breaks the connection; the state is asked for next
+            except Exception as error:  # noqa: BLE001 - any broken connection; the state is asked for next
                 logging.getLogger(__name__).debug("the log of %s broke off: %s", job, error)
             failures = 0 if heard.length > before else failures + 1
             try:
@@ -131,20 +135,20 @@ class Jobs:
             time.sleep(_PAUSE_S)
 
     def state(self, job: str) -> JobState:
-        """Returns how far a job is.
+        """Returns the state of a job.
 
         Raises:
-            BadInput: the cluster does not answer, or does not know it.
+            BadInput: the cluster does not answer, or does not know the job.
         """
         with self._in_words(f"asked for {job}"):
             told = self._client.get_job_info(job)
         return JobState(status=str(told.status.value), message=str(told.message or ""), exit_code=told.driver_exit_code)
 
     def stop(self, job: str) -> None:
-        """Ends a job as Ctrl-C does: what runs is finished first, for at most `STOPS_IN_S`.
+        """Stops a job as Ctrl-C does: running batches are finished first, for at most `STOPS_IN_S` seconds.
 
         Raises:
-            BadInput: the cluster does not answer, or does not know it.
+            BadInput: the cluster does not answer, or does not know the job.
         """
         with self._in_words(f"asked to stop {job}"):
             self._client.stop_job(job)
@@ -168,7 +172,11 @@ class Jobs:
 
 
 class _LogTail:
-    """The part of a log that was received; it is skipped where the server sends the log from its start again."""
+    """Length of a log that was received so far: so much is skipped when the server sends the log from its start again.
+
+    Args:
+        tell: called with each new part.
+    """
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
@@ -200,7 +208,7 @@ def _client(address: str) -> Any:
 
 
 def no_client(error: Exception) -> BadInput:
-    """Returns the error that says what jobs need on this machine."""
+    """Returns the error that Ray's job client is not installed on this machine, with the command that installs it."""
     return BadInput(
         f"expected Ray's client for jobs on this machine, and a part of it is missing ({error_words(error)}): "
         f"pip install 'crowdsweep[cluster]'"
@@ -208,7 +216,11 @@ def no_client(error: Exception) -> BadInput:
 
 
 def _check_answers(address: str) -> None:
-    """Looks whether anybody listens: Ray's client would wait for minutes."""
+    """Checks that a service listens at the address, since Ray's client would wait for minutes.
+
+    Raises:
+        BadInput: nothing listens there.
+    """
     parts = urlsplit(address)
     try:
         socket.create_connection((parts.hostname or "", parts.port or DASHBOARD_PORT), timeout=ANSWERS_IN_S).close()
@@ -220,7 +232,7 @@ def _check_answers(address: str) -> None:
 
 @contextmanager
 def _without_rays_variables() -> Generator[None]:
-    """Ray's client takes another address from the environment before the one that it is given."""
+    """Hides Ray's address variables from its client, which prefers them to the address that it is given."""
     before = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
     try:
         yield

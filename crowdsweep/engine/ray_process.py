@@ -1,4 +1,4 @@
-"""The process that Ray lives in; `ray_proxy` says why there is one, and which messages it takes."""
+"""The process that Ray's library runs in; `ray_proxy` says why it is separate, and describes its messages."""
 
 import logging
 import os
@@ -36,12 +36,12 @@ from crowdsweep.registry.carried import carried
 
 
 class DriverGone(Exception):
-    """The driver has closed its end, or is dead."""
+    """The driver has closed its end of the connection, or is dead."""
 
 
 @runtime_checkable
 class Make(Protocol):
-    """Makes the executor, and what looks why an error came: the cluster that is lost, or nothing."""
+    """Makes the executor, and a function that returns how the cluster was lost ("" where it was not)."""
 
     def __call__(
         self, settings: RaySettings, datasets: dict[str, CrowdDataset]
@@ -52,8 +52,8 @@ def serve(number: int, make_pool: Callable[..., SlotPool] = SlotPool) -> None:
     """Runs an executor on Ray for the driver at the other end of a socket, until that is closed; never returns.
 
     Args:
-        number: of the inherited file that leads to the driver.
-        make_pool: makes the executor's slots.
+        number: descriptor of the inherited socket to the driver.
+        make_pool: makes the executor's pool of slots.
     """
     _ignore_signals()
     serve_connection(Connection(number), partial(_on_ray, make_pool))
@@ -61,7 +61,7 @@ def serve(number: int, make_pool: Callable[..., SlotPool] = SlotPool) -> None:
 
 
 def serve_connection(connection: Connection, make: Make) -> None:
-    """Makes the executor that the driver asks for and serves it, until the driver is gone."""
+    """Makes the executor that the driver asks for, and serves the driver's requests until it is gone."""
     driver = _Driver(connection=connection)
     logger = logging.getLogger("crowdsweep")
     logger.addHandler(driver)
@@ -93,12 +93,12 @@ def _serve_requests(
     settings: RaySettings,
     lost: Callable[[], str],
 ) -> None:
-    """Serves the driver's requests, one after another.
+    """Serves the driver's requests, one after another, until the driver is gone.
 
     Raises:
-        DriverGone: in the end.
+        DriverGone: always, at the end.
     """
-    failure: Exception | None = None  # of a request that is not answered
+    failure: Exception | None = None  # of a request without a reply: the next `POLL` answers with it
     while True:
         kind, value = driver.receive()
         try:
@@ -125,15 +125,15 @@ def _serve_requests(
 
 
 def _slots(executor: Executor, settings: RaySettings) -> list[int]:
-    """Returns how many slots there are of each shape that batches may ask for."""
+    """Returns `slots_for` of each of the resources that batches may ask for."""
     return [executor.slots_for(resources) for resources in settings.resources]
 
 
 def _send_progress(driver: "_Driver", executor: Executor, event: TrialProgressed) -> None:
-    """Tells the driver of a trial's progress, and stops the trials that need not go on by what it makes of it.
+    """Sends a trial's progress to the driver, and stops the trials that the driver names before it acknowledges.
 
     Raises:
-        DriverGone: it has closed its end.
+        DriverGone: the driver has closed its end.
     """
     driver.send(PROGRESS, event)
     while (request := driver.receive())[0] != ACK:
@@ -143,9 +143,9 @@ def _send_progress(driver: "_Driver", executor: Executor, event: TrialProgressed
 def _on_ray(
     make_pool: Callable[..., SlotPool], settings: RaySettings, datasets: dict[str, CrowdDataset]
 ) -> tuple[Executor, Callable[[], str]]:
-    plugins = carried()  # before Ray, which unpacks a job's files anew for each node of a machine: they lack meanwhile
+    plugins = carried()  # before Ray starts: it unpacks a job's files again for each node, and they are missing then
     cluster = connect(settings.address)
-    _ignore_signals()  # Ray takes them for itself when it starts
+    _ignore_signals()  # again: Ray installs handlers of its own when it starts
     try:
         executor = RayExecutor(
             datasets, cluster, settings.resources, settings.trial_minutes, partial(make_pool, plugins=plugins)
@@ -157,18 +157,18 @@ def _on_ray(
 
 
 def _ignore_signals() -> None:
-    """Makes this process ignore signals and end with the driver only; the processes that it starts receive signals."""
+    """Makes this process ignore ending signals, so that only the driver ends it; its child processes do not."""
     for number in ENDING_SIGNALS:
-        signal.signal(number, _ignored)  # not SIG_IGN, which they would inherit
+        signal.signal(number, _ignored)  # not SIG_IGN, which child processes would inherit
 
 
 def _ignored(number: int, frame: FrameType | None) -> None:
-    """That a signal came is nothing to this process."""
+    """Does nothing: the handler of ignored signals."""
 
 
 @dataclass(kw_only=True, eq=False)
 class _Driver(logging.Handler):
-    """The other end."""
+    """The driver at the other end of the connection; as a log handler, it forwards log records there."""
 
     connection: Connection
     _sending: Lock = field(default_factory=Lock)
@@ -180,7 +180,7 @@ class _Driver(logging.Handler):
         """Returns the next request.
 
         Raises:
-            DriverGone: there will be none.
+            DriverGone: the driver has closed its end.
         """
         try:
             return self.connection.recv()
@@ -188,10 +188,10 @@ class _Driver(logging.Handler):
             raise DriverGone from None
 
     def send(self, kind: str, value: object) -> None:
-        """Sends a reply, or what comes before it.
+        """Sends a reply, or a message that comes before one.
 
         Raises:
-            DriverGone: it has closed its end.
+            DriverGone: the driver has closed its end.
         """
         try:
             with self._sending:
@@ -200,7 +200,14 @@ class _Driver(logging.Handler):
             raise DriverGone from None
 
     def fail(self, error: Exception, lost: str) -> None:
-        """Answers with an error; where the cluster is lost that is what it is, whatever Ray made of it."""
+        """Replies with an error: `FAILED` with one of crowdsweep's own, or with `SlotLost` where the cluster is lost.
+
+        Any other is a bug, and the reply `BUG` with its text.
+
+        Args:
+            error: what was raised.
+            lost: how the cluster was lost; "" where it was not.
+        """
         if isinstance(error, CrowdsweepError):
             self.send(FAILED, error)
         elif lost:
@@ -210,6 +217,6 @@ class _Driver(logging.Handler):
             self.send(BUG, (f"{type(error).__name__}: {error}", trace))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Forwards log records to the driver."""
+        """Forwards a log record to the driver."""
         with suppress(DriverGone):
             self.send(LOG, (record.name, record.levelno, record.getMessage()))

@@ -1,16 +1,16 @@
-"""Ray, kept in a process of its own, and the executor that stands for it in the driver's.
+"""The driver's proxy of the executor on Ray, which runs in a process of its own (`ray_process`).
 
-Ray's library ends the process that it runs in when the part of the cluster on this machine ends, at a moment of its own
-choice: after a second where that part was killed, within a tenth of one where it was asked to end, since the head then
-says at once that the node is gone, and the next request to the node's object store is an exit. No setting changes that,
-so it happens to a process whose end is only news: the trials that were recorded are safe, and the driver says how to go
+Why a process of its own: Ray's library ends the process that it runs in when the part of the cluster on this machine
+ends. It does so after a second where that part was killed, and within a tenth of a second where it was asked to end:
+the head node then says at once that the node is gone, and the next request to the node's object store exits. No setting
+changes that. In a separate process it does no harm: recorded trials are safe, and the driver tells the user how to go
 on.
 
-Over a socket the driver sends `RaySettings`, then pairs of a kind and a value: `SUBMIT`, `STOP`, `POLL`. To
-`RaySettings` and `POLL` comes one reply: `DONE` with a value, `FAILED` with an error that we raise on purpose, or `BUG`
-with the text of another. Before it may come `PROGRESS` with the progress of a trial, which waits for `ACK`, and `LOG`
-with a line for the log. When the driver closes its end, however it comes to that, the process lets go of the cluster
-and ends.
+Messages: over a socket the driver sends `RaySettings`, then pairs of a kind (`SUBMIT`, `STOP` or `POLL`) and a value.
+`RaySettings` and `POLL` get one reply: `DONE` with a value, `FAILED` with an error that crowdsweep raises on purpose,
+or `BUG` with the text of any other exception. Before the reply may come `PROGRESS` with the progress of a trial, for
+which the process waits for `ACK`, and `LOG` with a log record. When the driver closes its end or dies, the process
+disconnects from the cluster and ends.
 """
 
 import logging
@@ -38,7 +38,7 @@ from crowdsweep.sweepfile.records import Resources
 SUBMIT, STOP, POLL, ACK = "submit", "stop", "poll", "ack"
 DONE, FAILED, BUG, PROGRESS, LOG = "done", "failed", "bug", "progress", "log"
 CLOSES_S = 4.0
-"""How long the process may take over letting go of the cluster, before it and what it started are killed."""
+"""Seconds that the process may take to disconnect from the cluster, before it and its children are killed."""
 _ROOT = str(Path(__file__).parents[2])
 _PROGRAM = "from crowdsweep.engine import ray_process; ray_process.serve({})"
 _LAST_CHARACTERS = 500
@@ -49,9 +49,9 @@ class RaySettings:
     """What the process needs to make an executor.
 
     Attributes:
-        address: of a cluster to join, as for `cluster.connect`.
-        resources: what batches may ask for, the sweep's first.
-        trial_minutes: after which a trial is ended; None for never.
+        address: of the cluster, as for `cluster.connect`.
+        resources: those that batches may ask for, the sweep's first.
+        trial_minutes: minutes after which a trial is ended; None for no limit.
     """
 
     address: str | None
@@ -61,7 +61,7 @@ class RaySettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RayProcess:
-    """The process, the connection to it, and the file that its standard error goes to."""
+    """The process, the connection to it, and the file that its standard output and standard error go to."""
 
     process: "subprocess.Popen[bytes]"
     connection: Connection
@@ -69,17 +69,17 @@ class RayProcess:
 
 
 class RayProxy:
-    """The executor of a Ray cluster, which runs in a process beside this one.
+    """Executor that forwards all calls to a `RayExecutor` in another process.
 
     Args:
-        datasets: base datasets by fingerprint; each is handed over when it is first needed.
-        settings: what the executor is made of.
-        program: what the process runs, given the number of its file.
+        datasets: base datasets by fingerprint; each is sent to the process when it is first needed.
+        settings: the settings of the executor.
+        program: Python code that the process runs; `{}` stands for the descriptor of its socket.
 
     Raises:
-        BadInput: the address is none, or no cluster answers there.
+        BadInput: the address has a wrong form, or no cluster answers there.
         InfeasibleRequest: the cluster has no node that such a slot fits on.
-        SlotLost: the process ended before there was a cluster.
+        SlotLost: the process ended before it was connected to a cluster.
     """
 
     def __init__(self, datasets: Mapping[str, CrowdDataset], settings: RaySettings, program: str = _PROGRAM) -> None:
@@ -96,11 +96,11 @@ class RayProxy:
             raise
 
     def slots_for(self, resources: Resources | None = None) -> int:
-        """See `Executor.slots_for`; as of the last `poll`."""
+        """See `Executor.slots_for`; the number as of the last `poll`."""
         return self._slots[self._shapes.index(resources) if resources else 0]
 
     def submit(self, batch: Batch) -> None:
-        """See `Executor.submit`; what is wrong with it is said by the next `poll`."""
+        """See `Executor.submit`; the next `poll` raises its errors."""
         dataset = None if batch.dataset in self._handed else self._datasets[batch.dataset]
         self._handed.add(batch.dataset)
         self._send((SUBMIT, (batch, dataset)))
@@ -128,8 +128,11 @@ class RayProxy:
         self._disconnect(CLOSES_S)
 
     def _disconnect(self, patience_s: float) -> None:
-        """Waits so long for the process to end by itself; where it does not, or a person is not that patient, kills it
-        and what it has started."""
+        """Closes the connection and waits `patience_s` for the process to end.
+
+        Kills the process and its children where it does not end in time or with exit code 0, or where Ctrl-C interrupts
+        the wait.
+        """
         if self._ray is None:
             return
         ray, self._ray = self._ray, None
@@ -145,7 +148,7 @@ class RayProxy:
             ray.errors.close()
 
     def _send(self, request: object) -> None:
-        with suppress(OSError):  # the next `_reply` says so
+        with suppress(OSError):  # the next `_reply` raises `SlotLost`
             if self._ray is not None:
                 self._ray.connection.send(request)
 
@@ -175,7 +178,7 @@ class RayProxy:
         return self._ray.connection.recv()
 
     def _how_it_ended(self) -> str:
-        """Returns why nothing more comes, for a person."""
+        """Returns why the process does not answer any more, for an error message."""
         lost = "the Ray cluster is lost: "
         if self._ray is None:
             return f"{lost}it was let go of"
@@ -193,17 +196,17 @@ class RayProxy:
 
 def _started(program: str) -> RayProcess:
     ours, theirs = socket.socketpair()
-    errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the proxy; Ray's own words are not for the terminal
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the proxy; Ray's output is not for the terminal
     with theirs:
         start = f"import sys; sys.path.append({_ROOT!r}); {program.format(theirs.fileno())}"
-        # `-P`: nothing is imported from where a person stands.
+        # `-P`: nothing is imported from the current directory.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-P", "-c", start],
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,
             pass_fds=[theirs.fileno()],
-            start_new_session=True,  # a Ctrl-C is the driver's, which says what becomes of the trials
+            start_new_session=True,  # Ctrl-C reaches only the driver, which handles it
         )
     return RayProcess(process=process, connection=Connection(ours.detach()), errors=errors)
 

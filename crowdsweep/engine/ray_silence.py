@@ -1,4 +1,4 @@
-"""Notices that a Ray cluster is gone, before Ray ends the driver's process in words of its own."""
+"""Detects that a Ray cluster is gone, before Ray ends this process with messages of its own."""
 
 import atexit
 import errno
@@ -13,15 +13,15 @@ from ray._private import worker as ray_worker
 LOOK_EVERY_S = 1.0
 _SOCKETS = Path("/proc/net/unix")
 SILENT_S = 20.0
-"""How long the head of a cluster may be silent, as it is while it is started again."""
+"""Seconds for which the head of a cluster may not answer, as while it restarts."""
 
 
 @dataclass(kw_only=True)
 class Silence:
-    """Whether the two processes that a driver cannot do without still answer.
+    """Check of the two processes that this one depends on: the raylet on this machine and the cluster's head.
 
     Attributes:
-        is_final: whether one of them was given up.
+        is_final: whether one of them was found to be lost.
     """
 
     is_final: bool = False
@@ -29,7 +29,7 @@ class Silence:
     _heard: float = field(default_factory=time.monotonic)
 
     def is_due(self) -> bool:
-        """Whether it is time to look again."""
+        """Whether the next check is due (one each `LOOK_EVERY_S` while Ray is connected); notes it as made if so."""
         now = time.monotonic()
         if now - self._looked < LOOK_EVERY_S or not ray.is_initialized():
             return False
@@ -37,7 +37,7 @@ class Silence:
         return True
 
     def look(self) -> str:
-        """Returns what is lost; empty while nothing is, or may still come back."""
+        """Returns which part of the cluster is lost; empty while none is, or its head may still come back."""
         node = ray_worker.global_worker.node
         if node is None:
             return ""
@@ -58,7 +58,7 @@ class Silence:
 
 
 def _is_listened_to(path: str) -> bool:
-    """Whether a process listens on this socket; on Linux without a visit, of which the raylet would keep a note."""
+    """Whether a process listens on this Unix socket; on Linux without connecting, which the raylet would log."""
     try:
         return any(line.endswith(f" {path}") for line in _SOCKETS.read_text().splitlines())
     except OSError:
@@ -68,7 +68,7 @@ def _is_listened_to(path: str) -> bool:
 
 
 def end_own_processes() -> None:
-    """Kills what this process started of a cluster, and keeps Ray from saying farewell to it at the end."""
+    """Kills the cluster's processes that this one started, and unregisters Ray's own shutdown at exit."""
     atexit.unregister(ray_worker.shutdown)
     node = ray_worker._global_node  # pyright: ignore[reportPrivateUsage]: there is no public way to it
     if node is not None:

@@ -32,7 +32,11 @@ RECEIVE_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerLost:
-    """The process that ran a batch ended, and its trials that have no result have none: `reason` says how."""
+    """Update that says that the worker process of a batch ended: trials without a result so far get none from it.
+
+    Attributes:
+        reason: how the process ended.
+    """
 
     reason: str
 
@@ -41,18 +45,18 @@ Update = TrialProgressed | TrialSaved | TrialsNoted | TrialResult | WorkerLost
 
 
 class Slot:
-    """Runs one batch at a time; `stop` and `ping` are answered while it does, in the concurrency group `CONTROL`.
+    """Actor that runs one batch at a time, and answers `stop` and `ping` meanwhile, in the concurrency group `CONTROL`.
 
-    Models run in a worker process under a forkserver, as they do inline (`forkserver`): what they do to their process,
-    or to the parent that they find, is nothing to the actor and to the part of the cluster on this machine.
+    Models run in a worker process under a forkserver, as in the inline executor (`forkserver`): whatever they do to
+    their process or its parent does not affect the actor, nor the part of the cluster on this machine.
 
     Args:
-        device: a torch device, given to every batch; the slot never looks for one.
-        plugins: folders of the driver.
-        versions: of the driver, those that its numbers come from.
+        device: torch device of every batch; the slot does not choose it.
+        plugins: the driver's folders of plug-ins.
+        versions: the driver's versions of Python and the libraries that its numbers depend on.
 
     Raises:
-        BadInput: this node has others.
+        BadInput: this node has other versions.
     """
 
     def __init__(
@@ -77,16 +81,16 @@ class Slot:
         checkpoint_minutes: float | None = None,
         saved: Mapping[str, Any] | None = None,
     ) -> Iterator[Sequence[Update]]:
-        """Runs a batch, and yields its progress and results, a handful of records at a time.
+        """Runs a batch, and yields its progress and results, a few records at a time.
 
         Args:
             specs: the trials.
             fingerprint: of their base dataset.
-            place: the reference to it in the object store, in a list so that Ray does not fetch it for every call.
-            curve_spec: which learning curve is kept.
-            reports_begin: whether nothing at all is yielded first, once models and data are there.
-            checkpoint_minutes: from one checkpoint of its fits to the next; None for none.
-            saved: references to checkpoints that its trials go on from, by key, each in a list as `place` is.
+            place: the dataset's reference in the object store, in a list so that Ray does not fetch it for every call.
+            curve_spec: which learning curve to record; None for none.
+            reports_begin: whether an empty list is yielded first, once models and data are loaded.
+            checkpoint_minutes: minutes between checkpoints of its fits; None for no checkpoints.
+            saved: references to the checkpoints that trials continue from, by key, each in a list like `place`.
         """
         keys = {spec.key for spec in specs}
         try:
@@ -111,23 +115,23 @@ class Slot:
         self._stopped -= keys
 
     def stop(self, key: str) -> None:
-        """Asks that a trial end early."""
+        """Requests that a trial end at its next report."""
         self._stopped.add(key)
 
     def why_unusable(self) -> str:
-        """Returns why models cannot use the slot's device; empty where they can, which says that the slot is up."""
+        """Returns the error message that models cannot use the slot's device; empty where they can: the slot is up."""
         reason = devices.why_unusable(self._device, self._forkserver)
         return devices.refusal(self._device, reason, socket.gethostname()) if reason else ""
 
     def ping(self) -> int:
-        """Returns the process id; that it answers says that the slot is up."""
+        """Returns the process id; an answer says that the slot is up."""
         return os.getpid()
 
     def _updates(self, keys: set[str], reports_begin: bool) -> Iterator[Sequence[Update]]:
-        """Yields the progress and results of a batch, to its end.
+        """Yields the progress and results of a batch until its end.
 
         Raises:
-            WorkerDied: it ended first.
+            WorkerDied: the worker ended before the batch.
         """
         while True:
             match self._forkserver.receive(RECEIVE_S):
@@ -149,7 +153,7 @@ class Slot:
 
 
 def _fetched(saved: Mapping[str, Any]) -> dict[str, bytes]:
-    """Returns the checkpoints that can be had; a trial whose own cannot begins anew."""
+    """Returns the checkpoints that can be fetched, by key; a trial whose checkpoint is lost begins anew."""
     found: dict[str, bytes] = {}
     for key, place in saved.items():
         with suppress(RayError):
@@ -158,10 +162,7 @@ def _fetched(saved: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def slot_options(shape: Resources) -> dict[str, Any]:
-    """Returns Ray's options for a slot of this shape.
-
-    It gets as many threads as it has CPUs.
-    """
+    """Returns Ray's actor options for a slot of this shape, with as many threads as it has CPUs (at least one)."""
     variables = dict.fromkeys(THREAD_VARIABLES, str(max(1, int(shape.cpu))))
     return {
         "num_cpus": float(shape.cpu),

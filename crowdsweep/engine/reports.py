@@ -1,4 +1,4 @@
-"""Reports of a running batch: they become events, and a stop reaches the batch at its next report."""
+"""Reports of a running batch: passes them on as events, and tells a trial at its next report to stop."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -9,14 +9,15 @@ INTERVAL_S = 0.5
 
 
 class Reports:
-    """Called by `run_batch` for every report of every trial; the answer is whether the trial goes on.
+    """Callback that `run_batch` calls for every report of every trial; returns whether the trial goes on.
 
-    Passed on is every report with a score, since somebody may decide by it, and of the others one in `INTERVAL_S`.
+    It passes on every report with a score, since early stopping may decide by it, and of the others at most one per
+    trial in `INTERVAL_S`.
 
     Args:
-        emit: takes the events that are passed on; called in the thread that runs the batch.
-        keys: of the batch's trials.
-        stopped: keys that were asked to stop; `emit` or another thread adds to it while the batch runs.
+        emit: called with each event that is passed on, in the thread that runs the batch.
+        keys: keys of the batch's trials.
+        stopped: keys of the trials that are to stop; `emit` or another thread adds to it while the batch runs.
     """
 
     def __init__(self, emit: Callable[[TrialProgressed], None], keys: Sequence[str], stopped: Collection[str]) -> None:
@@ -25,7 +26,7 @@ class Reports:
         self._due = dict.fromkeys(keys, time.monotonic() + INTERVAL_S)
 
     def __call__(self, event: TrialProgressed) -> bool:
-        """Takes one report."""
+        """Handles one report; returns False where the trial is to stop."""
         now = time.monotonic()
         if event.score is not None or now >= self._due[event.key]:
             self._due[event.key] = now + INTERVAL_S

@@ -1,7 +1,7 @@
-"""The retry policy for a batch whose process died: its trials run again, fewer at a time, until the guilty one runs
-alone.
+"""The retry policy for a batch whose process died: its trials run again in ever smaller batches, until the one that
+kills its process runs alone.
 
-The numbers of a trial do not depend on its batch, so that nothing but time is lost.
+A trial's numbers do not depend on its batch, so a retry costs only time.
 """
 
 from collections import Counter
@@ -14,47 +14,51 @@ from crowdsweep.record.result import OUT_OF_TIME, PROCESS_DIED, SLOT_LOST, Failu
 
 LOSS_LIMIT = 3
 STARTING_S = 60.0
-"""How long a process may take over the models and data of a batch before its trials' time begins."""
+"""Seconds that a process may take to load the models and data of a batch, before its trials' time begins."""
 
 
 @runtime_checkable
 class Decision(Protocol):
-    """Says what of a lost batch is to be run again, first things first, and what is given up."""
+    """Function that decides about a lost batch: returns the batches to run again, in order, and the results of trials
+    that are given up.
+    """
 
     def __call__(self, batch: Batch, *, device: str) -> tuple[list[Batch], list[TrialResult]]: ...
 
 
 @dataclass(kw_only=True)
 class RetryPolicy:
-    """Decides what comes of lost batches, and remembers which trials were lost alone.
+    """Retry policy for lost batches, with the number of times that each trial was lost while it ran alone.
 
     Attributes:
-        trial_minutes: `budget.trial_minutes`.
+        trial_minutes: `budget.trial_minutes`; None for no limit.
     """
 
     trial_minutes: float | None = None
     _alone: Counter[str] = field(default_factory=Counter[str])
-    _blameless: set[str] = field(default_factory=set[str])  # keys of those of whose losses one was infrastructure's
+    _blameless: set[str] = field(default_factory=set[str])  # keys of trials of which some loss was no trial's fault
 
     def limit_s(self, n_trials: int) -> float | None:
-        """Returns how long a batch of so many trials may run: no trial that keeps its limit is ever ended by it."""
+        """Returns how many seconds a batch may run (the sum of its trials' limits); None for no limit."""
         return None if self.trial_minutes is None else 60 * self.trial_minutes * n_trials
 
     def saved(self, key: str) -> None:
-        """Takes that a trial has come further than its last slot: what it lost before counts no more."""
+        """Notes that a trial has written a checkpoint: its earlier losses do not count any more."""
         self._alone.pop(key, None)
         self._blameless.discard(key)
 
     def after_death(
         self, batch: Batch, reason: str, *, blameless: bool, device: str
     ) -> tuple[list[Batch], list[TrialResult]]:
-        """Returns what is to be run again, first things first, and what is given up.
+        """Decides about a batch whose process died (`Decision`).
+
+        A batch of several trials is halved. A trial that ran alone runs again, until it was lost `LOSS_LIMIT` times.
 
         Args:
             batch: the trials that had not finished.
-            reason: what is known of the death.
-            device: that they ran on, for the results of trials that are given up.
-            blameless: whether the process went with its node, or for want of memory on it: no trial did that.
+            reason: how the process died, for the message of a failed trial.
+            device: the device that they ran on, for the results of trials that are given up.
+            blameless: whether the process was lost with its node or for lack of memory there: no trial's fault.
         """
         specs = batch.specs
         if len(specs) > 1:
@@ -73,12 +77,14 @@ class RetryPolicy:
         return [], [_given_up(key, PROCESS_DIED, message, device)]
 
     def after_notice(self, batch: Batch, *, device: str) -> tuple[list[Batch], list[TrialResult]]:  # noqa: ARG002 - a `Decision`
-        """Returns a batch whose node was taken back after a notice, as it is: however often that happens, no trial is
-        to blame, and none is given up."""
+        """Decides about a batch whose node was taken back after a notice: it runs again as it is.
+
+        No trial is to blame, so none is given up however often that happens.
+        """
         return [batch], []
 
     def after_overrun(self, batch: Batch, *, device: str) -> tuple[list[Batch], list[TrialResult]]:
-        """Returns the trials of a batch that ran too long, each alone; one that ran alone is given up."""
+        """Decides about a batch that ran too long: its trials run again, each alone; one that ran alone is given up."""
         specs = batch.specs
         if len(specs) > 1:
             return [replace(batch, specs=[spec]) for spec in specs], []
@@ -92,6 +98,6 @@ def _given_up(key: str, kind: str, message: str, device: str) -> TrialResult:
 
 
 def unfinished(batch: Batch, stopped: Sequence[str] | set[str]) -> Batch | None:
-    """Returns a batch without the trials that need not run any more; None where none is left."""
+    """Returns a batch without the trials whose keys are in `stopped`; None where none is left."""
     specs = [spec for spec in batch.specs if spec.key not in stopped]
     return replace(batch, specs=specs) if specs else None

@@ -1,4 +1,4 @@
-"""The slots of a Ray cluster, started and ended as nodes come and go and as work of this shape or that waits."""
+"""The slots of a Ray cluster: starts and ends them as nodes come and go and as batches of various shapes wait."""
 
 import itertools
 import logging
@@ -22,13 +22,13 @@ from crowdsweep.registry.carried import CarriedFolder, carried
 from crowdsweep.sweepfile.records import Resources
 
 STILLBORN_LIMIT = 3
-"""Slots in a row that end on a node before they are up: then it gets no other."""
+"""After so many slots in a row ended on a node before they were up, the node gets no further slot."""
 LOOKS_S = 1.0
-"""How often nodes are looked at."""
+"""Seconds between two looks at the cluster's nodes."""
 BEGINS_S = 60.0
-"""How long a slot may take to begin before that is told."""
+"""Seconds that a slot may take to start before a warning says so."""
 IDLE_S = 30.0
-"""How long a slot without work is kept: the next wave of a search may be about to come."""
+"""Seconds that a slot without work is kept: a search may be about to submit its next batches."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,17 +38,19 @@ class Actor:
     """One slot, seen from the driver.
 
     Attributes:
-        name: for people.
-        handle: Ray's.
-        shape: what it was given.
-        node: the id of the node that it lies on.
-        waits_on: what is waited for: why a new actor cannot use its device, or the stream of its batch; None when idle.
-        up: whether it has answered.
-        leaves: whether it ends after its batch: its node is being drained, or it lies where scarcer work waits.
-        batch: the latest that it was given.
-        unfinished: those of its specs that have no result yet, by key.
-        deadline: after which its batch has run too long; None for never.
-        idle_since: seconds of `time.monotonic`.
+        name: the slot's name in messages and events.
+        handle: Ray's handle of the actor.
+        shape: the resources that the actor holds.
+        node: id of the node that the slot is placed on.
+        waits_on: what the driver waits for: of a new actor the reply of `Slot.why_unusable`, of a busy one the stream
+            of its batch; None when it is idle.
+        up: whether the actor has answered that it can run batches.
+        leaves: whether the slot ends after its batch: its node is being drained, or batches that need a scarce resource
+            of that node wait.
+        batch: the latest batch that it was given.
+        unfinished: specs of that batch that have no result yet, by key.
+        deadline: time (`time.monotonic`) after which its batch has run too long; None for never.
+        idle_since: time (`time.monotonic`) since when it has no work, or was started.
     """
 
     name: str
@@ -65,33 +67,33 @@ class Actor:
 
     @property
     def device(self) -> str:
-        """The torch device of its batches."""
+        """Torch device of the slot's batches."""
         return device_of(self.shape)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it could be given a batch at once."""
+        """Whether the slot can be given a batch now."""
         return self.up and self.waits_on is None
 
     def takes(self, resources: Resources) -> bool:
-        """Whether batches that ask for these resources run on it."""
+        """Whether the slot can run batches that ask for these resources, and is not about to end."""
         return not self.leaves and self.shape in shapes_of(resources)
 
 
 class SlotPool:
-    """Slots of several shapes, each on a node that this pool chose.
+    """Pool of slots of several shapes, each on a node that the pool chose.
 
-    Nothing is started before work waits for it. Where work waits and no node has room, slots of other shapes that have
-    nothing to do make room; slots that have long had nothing to do end by themselves.
+    A slot is started only when a batch waits for one. Where no node has room for it, idle slots of other shapes are
+    ended to make room. Slots that have been idle for `IDLE_S` are ended as well.
 
     Args:
-        cluster: that they lie on.
-        plugins: folders of the driver; those of this process by default.
+        cluster: the cluster on which the slots are placed.
+        plugins: the driver's folders of plug-ins; those of this process by default.
 
     Attributes:
-        actors: all slots that there are.
+        actors: all existing slots.
         may_grow: whether the cluster had an autoscaler when it was last looked at.
-        drained: the ids of nodes that were drained, as after the notice of a spot node; those that are gone too.
+        drained: ids of nodes that were or are being drained, as after a spot node's notice, with those gone by now.
     """
 
     def __init__(self, cluster: Cluster, plugins: Sequence[CarriedFolder] | None = None) -> None:
@@ -102,28 +104,28 @@ class SlotPool:
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
         self._names = (f"slot-{number}" for number in itertools.count())
         self._versions = versions_of_trials()
-        self._without_gpus: dict[str, str] = {}  # by id, the names of nodes whose GPUs cannot be used
-        self._useless: dict[str, str] = {}  # by id, why no slot begins on a node
-        self._stillborn = Counter[str]()  # by node, slots in a row that ended before they were up
-        self._alive = self._nodes = cluster.nodes()  # as they are, and as they count here
-        self._fits: dict[Resources, int] = {}  # on these nodes; asked for at each poll
+        self._without_gpus: dict[str, str] = {}  # by node id, the names of nodes whose GPUs cannot be used
+        self._useless: dict[str, str] = {}  # by node id, the name of a node on which no slot starts, and the reason
+        self._stillborn = Counter[str]()  # by node id, slots in a row that ended before they were up
+        self._alive = self._nodes = cluster.nodes()  # `_nodes`: those that slots may use (`_count_nodes`)
+        self._fits: dict[Resources, int] = {}  # cache of `fit`, which each poll calls
         self.may_grow = cluster.may_grow
         self._looked = time.monotonic()
         self._asked: list[Resources] = []
-        self._full = False  # when it was last looked at, some work found no room
+        self._full = False  # whether some batches found no room at the last `adjust`
         self._said = ""
 
     def fit(self, resources: Resources) -> int:
-        """Returns how many batches of these resources the nodes have room for, were there nothing else."""
+        """Returns how many slots for batches with these resources the nodes would have room for if they were empty."""
         if resources not in self._fits:
             self._fits[resources] = sum(node.slots(resources) for node in self._nodes)
         return self._fits[resources]
 
     def adjust(self, waiting: Mapping[Resources, int]) -> None:
-        """Starts slots for what waits and ends those that nobody needs; nodes are looked at once a second.
+        """Starts slots for waiting batches and ends slots that are not needed; looks at the nodes once a second.
 
         Args:
-            waiting: how many batches wait that ask for such resources, the first to run first.
+            waiting: number of waiting batches by resources, in the order in which they are to run.
         """
         now = time.monotonic()
         if now - self._looked >= LOOKS_S:
@@ -143,20 +145,20 @@ class SlotPool:
         self._ask(left)
 
     def end(self, actor: Actor) -> None:
-        """Ends a slot, whatever it does."""
+        """Kills a slot, whether it is busy or not, and removes it from the list."""
         ray.kill(actor.handle)
         self.forget(actor)
 
     def forget(self, actor: Actor) -> None:
-        """Strikes a slot that has ended from the list."""
+        """Removes a slot that has ended from the list."""
         self.actors.remove(actor)
         self._full = False
 
     def do_without_gpus_of(self, actor: Actor) -> bool:
-        """Ends a slot whose GPU cannot be used, and starts none with a GPU on its node from now on.
+        """Ends a slot whose GPU cannot be used, and starts no further slot with a GPU on its node.
 
         Returns:
-            Whether that is news of this node: each of its slots finds out for itself.
+            Whether this was not known of the node yet (each of its slots finds out for itself).
         """
         is_news = actor.node not in self._without_gpus
         self._without_gpus[actor.node] = next((node.name for node in self._nodes if node.id == actor.node), "")
@@ -165,21 +167,20 @@ class SlotPool:
         return is_news
 
     def is_up(self, actor: Actor) -> None:
-        """Notes that a slot can be given batches."""
+        """Notes that a slot is up and can be given batches."""
         actor.up, actor.waits_on = True, None
         self._stillborn.pop(actor.node, None)
 
     def do_without_node_of(self, actor: Actor, reason: str, *, at_once: bool) -> str:
-        """Notes that a slot has ended before it was up, and starts none on its node from now on, if it was one too
-        many.
+        """Notes that a slot ended before it was up; after `STILLBORN_LIMIT` in a row its node gets no further slot.
 
         Args:
-            actor: that slot.
+            actor: the slot.
             reason: why it ended.
-            at_once: whether another one on this node would end alike.
+            at_once: whether the node gets no further slot after this one already, since others would end alike.
 
         Returns:
-            The node's name, and why it is done without; empty where it is not, or where that is no news.
+            The node's name and the reason, where the node is given up now; empty where it is not, or was already.
         """
         self._stillborn[actor.node] += 1
         if actor.node in self._useless or not (at_once or self._stillborn[actor.node] >= STILLBORN_LIMIT):
@@ -191,33 +192,33 @@ class SlotPool:
 
     @property
     def useless(self) -> Sequence[str]:
-        """The nodes on which no slot begins, each with the reason."""
+        """Names of the nodes on which no slot starts, each with the reason."""
         return sorted({*self._useless.values()})
 
     def lost_with_nodes(self, resources: Resources) -> bool:
-        """Whether batches of these resources would run on nodes that are done without, and on no others."""
+        """Whether batches with these resources fit only on nodes that were given up, or whose GPUs cannot be used."""
         return not self.fit(resources) and any(node.slots(resources) for node in self._alive)
 
     @property
     def without_gpus(self) -> Sequence[str]:
-        """The names of nodes whose GPUs were found to be of no use."""
+        """Names of the nodes whose GPUs cannot be used."""
         return sorted({*self._without_gpus.values()} - {""})
 
     def close(self) -> None:
-        """Ends all slots, and takes back what the autoscaler was asked for."""
+        """Ends all slots, and withdraws the request to the autoscaler."""
         for actor in [*self.actors]:
             self.end(actor)
         if self._asked:
             self._cluster.ask_for([])
 
     def _count_nodes(self) -> None:
-        """Goes by the nodes that are alive, without those, and those GPUs, that were found to be of no use."""
+        """Updates `_nodes`: the nodes that are alive, without those given up and without GPUs that cannot be used."""
         nodes = [node for node in self._alive if node.id not in self._useless]
         self._nodes = [node.without_gpus() if node.id in self._without_gpus else node for node in nodes]
         self._fits.clear()
 
     def _drop_lost(self) -> None:
-        """Forgets slots without work whose nodes are gone, and ends those whose nodes are about to go."""
+        """Marks slots whose nodes are gone, given up or being drained (`leaves`), and ends those without work."""
         alive = {node.id: node for node in self._nodes}
         self.drained |= {node.id for node in self._nodes if node.leaves}
         for actor in [*self.actors]:
@@ -227,15 +228,20 @@ class SlotPool:
                 self.end(actor)
 
     def _have_yield(self, left: Sequence[Resources]) -> None:
-        """Ends slots after their batches where they need no scarce resource and keep a GPU, or a resource of the node's
-        own, from work that waits for it. None ends for nothing: what others hold on a node is not there to be had.
+        """Marks slots that are to end after their batches, so that batches which need a scarce resource find room.
+
+        Scarce resources are GPUs and custom resources. Only slots that hold none of them are marked, and only where
+        ending them makes enough room on their node for a waiting slot.
+
+        Args:
+            left: resources of each batch that found no room.
         """
         waiting = [shape for shape in (self._shapes(one)[0] for one in left) if _is_scarce(shape)]
         if not waiting:
             return
         room = FreeCapacity(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
         plain: dict[str, list[Actor]] = {node.id: [] for node in self._nodes}
-        for actor in sorted(self.actors, key=lambda actor: not actor.leaves):  # who ends anyway comes first
+        for actor in sorted(self.actors, key=lambda actor: not actor.leaves):  # those that end anyway come first
             if actor.node in plain and not _is_scarce(actor.shape):
                 plain[actor.node].append(actor)
         in_vain: set[Resources] = set()
@@ -244,8 +250,15 @@ class SlotPool:
                 in_vain.add(shape)
 
     def _yields_to(self, shape: Resources, plain: Mapping[str, list[Actor]], room: FreeCapacity) -> bool:
-        """Ends slots of one node for a slot that waits, and notes that it lies there; returns whether any node has
-        enough of them.
+        """Marks enough slots of one node to make room for a waiting slot, and reserves that room in `room`.
+
+        Args:
+            shape: of the waiting slot.
+            plain: slots without scarce resources by node id; those marked are removed.
+            room: free capacity of the nodes; changed accordingly.
+
+        Returns:
+            Whether a node with enough of them was found.
         """
         for node in (node.id for node in self._nodes if node.takes(shape)):
             enough = _first_enough(plain[node], node, shape, room)
@@ -260,26 +273,38 @@ class SlotPool:
         return False
 
     def _end_idle(self, spare: "_IdleSlots", now: float) -> None:
-        """Ends slots that have long had nothing to do."""
+        """Ends slots that have been idle for longer than `IDLE_S`."""
         for actor in spare:
             if actor.is_idle and now - actor.idle_since > IDLE_S:
                 self.end(actor)
 
     def _start(self, unmet: Mapping[Resources, int], spare: "_IdleSlots") -> list[Resources]:
-        """Starts slots for work that none serves, and returns what each batch asks for that found no room."""
+        """Starts slots for batches that have none.
+
+        Args:
+            unmet: number of such batches by resources.
+            spare: idle slots, which may be ended to make room.
+
+        Returns:
+            The resources of each batch for which no node has room.
+        """
         left: list[Resources] = []
         if not any(unmet.values()):
             return left
         room = FreeCapacity(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
-        for resources in sorted(unmet, key=_plenty):  # what few nodes have is given first to who needs it
+        for resources in sorted(unmet, key=_plenty):  # the scarcest resources are assigned first
             lacking = unmet[resources]
             while lacking and self._start_for(resources, room, spare):
                 lacking -= 1
-            left += [resources] * lacking  # where one finds no room no other does: room only becomes less
+            left += [resources] * lacking  # where one finds no room the others do not either
         return left
 
     def _start_for(self, resources: Resources, room: FreeCapacity, spare: "_IdleSlots") -> bool:
-        """Starts a slot that batches of these resources run on, in place of idle ones where there is no other room."""
+        """Starts a slot for a batch with these resources, in place of idle slots where there is no other room.
+
+        Returns:
+            Whether there was room for one.
+        """
         for shape in self._shapes(resources):
             node = room.place(shape)
             if node is None and (node := room.place(shape, spare.freed())) is not None:
@@ -291,7 +316,7 @@ class SlotPool:
         return False
 
     def _make_room(self, node: str, shape: Resources, room: FreeCapacity, spare: "_IdleSlots") -> None:
-        """Ends idle slots of a node until another one fits there, those that have been idle longest first."""
+        """Ends idle slots of a node, the longest idle first, until a slot of this shape fits there."""
         for actor in sorted((one for one in spare if one.node == node), key=lambda one: one.idle_since):
             if room.fits(node, shape):
                 return
@@ -307,13 +332,17 @@ class SlotPool:
         return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=up)
 
     def _shapes(self, resources: Resources) -> Sequence[Resources]:
-        """Returns the shapes of slots that are started for a batch, the preferred one first."""
+        """Returns the shapes of slots to start for a batch, the preferred one first; only the last one (without a GPU,
+        if that will do) where no node has a GPU that can be used.
+        """
         uses_gpus = not self._without_gpus or any(node.has.get("GPU") for node in self._nodes)
         return shapes_of(resources)[0 if uses_gpus else -1 :]
 
     def _tell(self, left: Sequence[Resources]) -> None:
-        """Says, once, that work waits where no slot is there to run anything, or none of those that were started has
-        begun: another sweep that took the same room at the same moment holds them up until it has ended."""
+        """Warns, once, that batches wait and there is no slot at all, or that no slot started within `BEGINS_S`.
+
+        The latter happens when another sweep took the same room at the same moment: Ray starts the slots when it ends.
+        """
         words, now = "", time.monotonic()
         if left and not self.actors:
             words = (
@@ -329,8 +358,11 @@ class SlotPool:
         self._said = words
 
     def _ask(self, left: Sequence[Resources]) -> None:
-        """Asks the autoscaler for room for what runs and what waits; for nothing where nothing waits. It takes every
-        GPU for one that can be used, so where some are wanted those that cannot are asked for too."""
+        """Asks the autoscaler for room for all slots and all batches that found none; for nothing where no batch waits.
+
+        The autoscaler counts every GPU as usable. So where GPUs are wanted, those that cannot be used are requested in
+        addition.
+        """
         if not self.may_grow:
             return
         shapes = [self._shapes(resources)[0] for resources in left]
@@ -345,18 +377,20 @@ class SlotPool:
 
 
 def ping(handle: Any) -> Any:
-    """Asks an actor whether it is up; what comes back says so in the end."""
+    """Calls `Slot.ping` of an actor; returns the reference to its reply."""
     return handle.ping.options(concurrency_group=CONTROL).remote()
 
 
 def _is_scarce(shape: Resources) -> bool:
-    """Whether a slot takes what few nodes have."""
+    """Whether a slot holds a resource that few nodes have: a GPU or a custom resource."""
     return shape.gpu > 0 or bool(shape.custom)
 
 
 def _first_enough(actors: Sequence[Actor], node: str, shape: Resources, room: FreeCapacity) -> Sequence[Actor] | None:
-    """Returns the first of some slots of a node that have to end for another one to fit there; None where it does not
-    even then."""
+    """Returns the fewest leading `actors` of a node that have to end for a slot of this shape to fit there.
+
+    None where it does not fit even when all of them end.
+    """
     for number in range(len(actors) + 1):
         if room.fits(node, shape, (actor.shape for actor in actors[:number])):
             return actors[:number]
@@ -364,15 +398,15 @@ def _first_enough(actors: Sequence[Actor], node: str, shape: Resources, room: Fr
 
 
 def _plenty(resources: Resources) -> tuple[float, int, float]:
-    """Returns what sorts work by how many nodes have what it asks for, the scarcest first."""
+    """Returns a sort key that puts resources which few nodes have first: GPUs, custom resources and labels, CPUs."""
     return -resources.gpu, -len(resources.custom) - len(resources.labels), -resources.cpu
 
 
 class _IdleSlots:
-    """Slots without work, less those that are reserved for work that waits.
+    """Slots without work, minus those that are reserved for waiting batches.
 
     Args:
-        actors: all that have none.
+        actors: all slots without work.
     """
 
     def __init__(self, actors: Iterable[Actor]) -> None:
@@ -384,7 +418,7 @@ class _IdleSlots:
         return itertools.chain.from_iterable([*self._by_shape.values()])
 
     def reserve(self, resources: Resources, most: int) -> int:
-        """Reserves at most so many slots for batches of these resources, and returns how many there were."""
+        """Reserves at most `most` slots for batches with these resources; returns how many it reserved."""
         found = 0
         for shape in shapes_of(resources):
             of_shape = self._by_shape.get(shape, [])
@@ -394,11 +428,11 @@ class _IdleSlots:
         return found
 
     def remove(self, actor: Actor) -> None:
-        """Strikes one."""
+        """Removes a slot."""
         self._by_shape[actor.shape].remove(actor)
 
     def freed(self) -> Mapping[str, Mapping[str, float]]:
-        """Returns by node what they would give back."""
+        """Returns the resources that the slots would free if they ended, by node id and resource."""
         freed: dict[str, dict[str, float]] = {}
         for actor in self:
             given = freed.setdefault(actor.node, {})

@@ -1,4 +1,4 @@
-"""The versions of Python and the libraries in this process, and which of them are not those that another one has."""
+"""The versions of Python and the libraries in this process, and how they differ from those of another process."""
 
 import platform
 from collections.abc import Mapping
@@ -6,11 +6,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 LIBRARIES = ("crowdsweep", "numpy", "scipy", "scikit-learn", "torch", "optuna", "ray", "mlflow", "pyarrow")
 OF_TRIALS = LIBRARIES[:5]
-"""Those that compute a trial's numbers."""
+"""The libraries that compute a trial's numbers."""
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of Python and of the libraries that numbers may depend on."""
+    """Returns the versions of Python and of those of `LIBRARIES` that are installed."""
     found = {"python": platform.python_version()}
     for library in LIBRARIES:
         try:
@@ -21,13 +21,15 @@ def versions() -> dict[str, str]:
 
 
 def versions_of_trials() -> dict[str, str]:
-    """Returns those of `versions` that a process which runs trials has to share with the driver."""
+    """Returns the versions of the libraries that compute a trial's numbers: a slot must have the driver's."""
     return {name: number for name, number in versions().items() if name in OF_TRIALS}
 
 
 def differences(wanted: Mapping[str, str]) -> list[str]:
-    """Returns what is expected and what is here, for each version that differs; builds of one version for another
-    device (`2.13.0+cpu`) are one version."""
+    """Returns a text with the expected and the found version for each library whose versions differ.
+
+    Builds of one version for different devices (`2.13.0+cpu`) count as the same version.
+    """
     here = versions()
     return [
         f"{name} {_release(number)}, got {_release(here[name]) if name in here else 'none'}"

@@ -1,6 +1,6 @@
-"""The messages between a driver and the processes that run its models; it imports nothing of what models need.
+"""The messages between a driver and its workers; this module imports no library that models need.
 
-`forkserver` says which is sent when.
+`forkserver` says when each is sent.
 """
 
 import os
@@ -17,23 +17,23 @@ from crowdsweep.trial.learning_curve import CurveSpec
 
 BEGUN, PROGRESS, NEWS, DONE, BUG = "begun", "progress", "news", "done", "bug"
 STATUS = struct.Struct("=ii")
-"""A worker's process id, and the status that it ended with (`ALIVE` where it has begun): what the forkserver sends."""
+"""What the forkserver sends: a worker's process id, and its exit status (`ALIVE` when it has just begun)."""
 ALIVE = -1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One batch for a worker.
+    """Message with one batch for a worker.
 
     Attributes:
         specs: the trials.
         fingerprint: of their base dataset.
-        dataset: that dataset, the first time that this worker needs it.
+        dataset: that dataset; None where the worker holds it already.
         device: a torch device.
-        curve_spec: which learning curve is kept.
-        checkpoint_minutes: from one checkpoint of its fits to the next; None for none.
-        saved: checkpoints that its trials go on from, by key.
-        forget: fingerprints of datasets that the worker need not hold any more.
+        curve_spec: which learning curve to record; None for none.
+        checkpoint_minutes: minutes between checkpoints of its fits; None for no checkpoints.
+        saved: checkpoints that trials continue from, by key.
+        forget: fingerprints of datasets that the worker is to drop.
     """
 
     specs: Sequence[TrialSpec]
@@ -48,14 +48,14 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call of a function of ours that runs a model's code."""
+    """Message that has a worker call a function of crowdsweep which runs a model's code."""
 
     function: Callable[..., Any]
     arguments: Sequence[Any]
 
 
 def end(process: int) -> None:
-    """Kills a worker and what it has started."""
+    """Kills a worker and the processes that it has started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
     with suppress(ProcessLookupError):

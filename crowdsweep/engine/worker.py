@@ -1,4 +1,4 @@
-"""A worker process, seen from the driver: started, sent batches, killed."""
+"""A worker process, seen from the driver, which starts it, sends it batches and kills it."""
 
 import os
 import signal
@@ -17,11 +17,11 @@ from crowdsweep.errors import SlotLost
 
 _ROOT = str(Path(__file__).parents[2])
 _START_S = 60.0
-# Trials compute on one thread, whoever starts them: the command line, which says so to itself, or another program.
+# Trials compute on one thread, whether the command line (which sets these variables itself) or another program runs.
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-# Where imports fail, for want of memory for one, a line says so in place of a traceback; the driver says what follows.
+# Where imports fail, for example for lack of memory, one line says so in place of a traceback.
 _PROGRAM = """
 import sys
 sys.path.append({root!r})
@@ -34,11 +34,16 @@ forkserver.serve({number})
 
 
 class WorkerDied(Exception):
-    """The worker's process ended; the text says how."""
+    """The worker's process ended; the message says how."""
 
 
 def bug_of(text: str, trace: str) -> RuntimeError:
-    """Returns, to be raised here, what our own code raised in a worker."""
+    """Returns an exception for the driver to raise, from one that crowdsweep's own code raised in another process.
+
+    Args:
+        text: class and message of that exception.
+        trace: its traceback, added as a note.
+    """
     bug = RuntimeError(text)
     bug.add_note(trace)
     return bug
@@ -46,7 +51,7 @@ def bug_of(text: str, trace: str) -> RuntimeError:
 
 @runtime_checkable
 class _Process(Protocol):
-    """What is asked of the forkserver's process, however it was started."""
+    """Methods that are needed of the forkserver's process, however it was started."""
 
     def wait(self, timeout: float | None = None) -> int: ...
     def kill(self) -> None: ...
@@ -63,9 +68,9 @@ class Worker:
     """One process that runs batches.
 
     Attributes:
-        process: its id.
-        connection: to it.
-        has: fingerprints of the datasets that it holds, the one that was needed last at the end.
+        process: process id.
+        connection: the driver's connection to the worker.
+        has: fingerprints of the datasets that it holds, the last used one at the end.
     """
 
     process: int
@@ -73,10 +78,10 @@ class Worker:
     has: dict[str, None] = field(default_factory=dict[str, None])
 
     def send(self, work: Work | Call) -> None:
-        """Sends it a batch or a call.
+        """Sends the worker a batch or a call.
 
         Raises:
-            WorkerDied: it is gone.
+            WorkerDied: the worker has ended.
         """
         try:
             self.connection.send(work)
@@ -89,7 +94,7 @@ class Worker:
 
 
 class Forkserver:
-    """Makes workers, one after another, by forks of a server that is started with the first of them (`forkserver`)."""
+    """Client of a forkserver process (`forkserver`), which it starts with the first worker; one worker at a time."""
 
     def __init__(self) -> None:
         self._server: _Server | None = None
@@ -98,10 +103,10 @@ class Forkserver:
         self._finalizer: Any = None
 
     def worker(self) -> Worker:
-        """Returns the worker, which is made where there is none.
+        """Returns the worker; makes one where there is none.
 
         Raises:
-            SlotLost: none can be made.
+            SlotLost: no worker can be made.
         """
         if self._worker is None:
             try:
@@ -115,10 +120,10 @@ class Forkserver:
         return self._worker
 
     def receive(self, timeout_s: float) -> Any:
-        """Returns the worker's next message, or None where none comes in time.
+        """Returns the worker's next message, or None where none comes within `timeout_s` or there is no worker.
 
         Raises:
-            WorkerDied: it is gone.
+            WorkerDied: the worker has ended, or sent a message that cannot be read.
         """
         worker, server = self._worker, self._server
         if worker is None or server is None:
@@ -131,27 +136,27 @@ class Forkserver:
                 self._receive_status(server)
         except (OSError, EOFError) as error:
             raise WorkerDied(self._how_it_ended(worker, server)) from error
-        except Exception as error:  # what arrives is no message of ours
+        except Exception as error:  # a model wrote to the connection: no valid message
             raise WorkerDied(f"it sent what cannot be read: {type(error).__name__}") from error
         if worker.process in self._ended:
             raise WorkerDied(ending_words(self._ended[worker.process]))
         return None
 
     def reply(self, value: Any) -> None:
-        """Answers a progress message of the worker."""
+        """Replies to a progress message of the worker."""
         if self._worker is not None:
             with suppress(OSError):  # the next `receive` finds out
                 self._worker.connection.send(value)
 
     def kill_worker(self) -> None:
-        """Ends the worker, and all that it has started; the next one is another."""
+        """Kills the worker and all processes that it has started; `worker` then makes another one."""
         if self._worker is not None:
             end(self._worker.process)
             self._worker.connection.close()
             self._worker = None
 
     def close(self) -> None:
-        """Ends all processes; may be called twice."""
+        """Ends the worker and the forkserver; may be called twice."""
         self.kill_worker()
         self._close_server()
 
@@ -174,7 +179,7 @@ class Forkserver:
         self._ended[process] = status
 
     def _how_it_ended(self, worker: Worker, server: _Server) -> str:
-        """Waits a moment for the status that the forkserver sends."""
+        """Kills what is left of the worker, and returns how it ended, waiting up to 2 s for the forkserver's status."""
         end(worker.process)
         with suppress(OSError, EOFError):
             while worker.process not in self._ended and wait([server.control], 2.0):
@@ -191,20 +196,20 @@ def _started() -> _Server:
     ours, theirs = socket.socketpair()
     with theirs:
         program = _PROGRAM.format(root=_ROOT, number=theirs.fileno())
-        # `-P`: nothing is imported from where a person stands.
+        # `-P`: nothing is imported from the current directory.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-P", "-c", program],
             env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
             stdin=subprocess.DEVNULL,
-            stdout=2,  # what models print is no result of the command
+            stdout=2,  # models' output goes to standard error, as it is no result of the command
             pass_fds=[theirs.fileno()],
-            start_new_session=True,  # from its first instruction: a Ctrl-C while it imports is not its own
+            start_new_session=True,  # so Ctrl-C does not reach it, even while it imports
         )
     return _Server(process=process, control=ours)
 
 
 def _shut_down(server: _Server) -> None:
-    """Waits for the forkserver and its workers to end, and kills it where it does not."""
+    """Closes the connection to the forkserver, which ends it and its workers; kills it where it does not end in 2 s."""
     server.control.close()
     try:
         server.process.wait(2.0)
@@ -221,7 +226,11 @@ def _status(server: _Server) -> tuple[int, int]:
 
 
 def ending_words(status: int | None) -> str:
-    """Returns how a process ended, for a person; None for a status that nobody knows."""
+    """Returns how a process ended, for a message.
+
+    Args:
+        status: as `os.waitpid` returns it; None where it is unknown.
+    """
     if status is None:
         return "it ended without a word"
     if os.WIFSIGNALED(status):

@@ -1,4 +1,4 @@
-"""What can be named and where it is found: models, datasets and templates, and what parameters a record takes.
+"""The registry: finds models, datasets and study templates by name, and reads what parameters a record takes.
 
-Imports none of what it finds until asked; knows neither data nor models.
+It imports what it finds only when asked, and depends on no model or dataset.
 """

@@ -1,7 +1,7 @@
-"""The plug-in folders of the driver, carried to the workers of a cluster: other machines need not have them.
+"""Sends the driver's plug-in folders to the workers of a cluster, whose machines need not have them.
 
-A worker uses the folder at its own place where the same files lie there, so that a plug-in finds what it reads beside
-itself; anywhere else it gets the driver's files.
+A worker uses the folder at the same path where its Python files are the same, so that a plug-in finds its data files
+beside it. Otherwise the worker writes the driver's files into a folder of its own.
 """
 
 import os
@@ -20,10 +20,10 @@ MOST_BYTES = 16 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class CarriedFolder:
-    """One folder of the search path.
+    """One folder of the plug-in search path, with its Python files.
 
     Attributes:
-        path: where the driver has it, absolute.
+        path: its absolute path on the driver's machine.
         files: content of its Python files, by name.
     """
 
@@ -32,7 +32,7 @@ class CarriedFolder:
 
     @property
     def digest(self) -> str:
-        """Of names and contents."""
+        """Digest of the files' names and contents."""
         told = blake2b(digest_size=16)
         for name, content in sorted(self.files.items()):
             for part in (name.encode(), content):
@@ -41,10 +41,10 @@ class CarriedFolder:
 
 
 def carried() -> tuple[CarriedFolder, ...]:
-    """Returns the folders that the search path of this process names.
+    """Returns the folders of this process's plug-in search path.
 
     Raises:
-        BadInput: their Python files are too large to be plug-ins.
+        BadInput: their Python files have more than `MOST_BYTES` in all.
     """
     folders = tuple(_read(folder) for folder in discovery.search_path())
     size = sum(len(content) for folder in folders for content in folder.files.values())
@@ -57,11 +57,12 @@ def carried() -> tuple[CarriedFolder, ...]:
 
 
 def search_here(folders: Sequence[CarriedFolder], place: Path) -> None:
-    """Makes the carried folders the search path of this process.
+    """Makes the driver's plug-in folders the plug-in search path of this process.
 
     Args:
-        folders: of the driver.
-        place: where folders are made that this machine lacks, or has otherwise; nobody but this user may write there.
+        folders: the driver's folders.
+        place: folder in which to write those that this machine lacks or has with other files; only this user may have
+            write access to it.
     """
     os.environ[discovery.SEARCH_PATH] = os.pathsep.join(str(path) for path in _placed(folders, place))
 

@@ -1,14 +1,14 @@
-"""Finds models, datasets and study templates by their place, and imports one only when it is asked for.
+"""Finds models, datasets and study templates in folders and entry points; imports one only when it is asked for.
 
 A model, a dataset and a template are each one Python file that defines a constant: `MODEL`, `SOURCE` or `TEMPLATE`.
-Its name is the file's, with dashes. Three places are looked at:
+Its name is the file's, with dashes. They are looked for in three places:
 
 1. this package's own folders (`models/aggregate`, `models/two_stage`, `models/joint`; `data/sources`; `studies`);
 2. the folders on the search path `CROWDSWEEP_PLUGINS` (like PATH), where one folder may hold all three kinds;
 3. entry points of installed packages, in the groups `crowdsweep.models`, `crowdsweep.datasets`, `crowdsweep.studies`.
 
-Listing reads files and imports none of them: the command line stays fast, and a file that Python cannot read is listed
-like the others, with what is wrong with it for a title.
+Listing reads files and imports none of them: the command line stays fast, and a file that is not valid Python is listed
+like the others, with the error as its title.
 """
 
 import ast
@@ -48,13 +48,13 @@ _GROUPS: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where one model, dataset or template is defined.
+    """Location of the definition of one model, dataset or template.
 
     Attributes:
-        kind: what it is.
-        name: what a user types.
+        kind: whether it is a model, a dataset or a template.
+        name: its registered name.
         origin: its file, or the entry point of an installed package.
-        module: the dotted name to import; empty outside this package.
+        module: its dotted module name; empty outside crowdsweep.
     """
 
     kind: Kind
@@ -67,11 +67,12 @@ class Place:
 
 
 def search_path() -> list[Path]:
-    """Returns the folders that `CROWDSWEEP_PLUGINS` names, absolute, in order; a relative one is meant from where this
-    process stands.
+    """Returns the folders in `CROWDSWEEP_PLUGINS` as absolute paths, in order.
+
+    Relative ones are resolved against the current directory.
 
     Raises:
-        BadInput: a folder can be none.
+        BadInput: a path cannot be one of a folder.
     """
     named = [folder for folder in os.environ.get(SEARCH_PATH, "").split(os.pathsep) if folder]
     for folder in named:
@@ -80,10 +81,10 @@ def search_path() -> list[Path]:
 
 
 def keep_search_path() -> None:
-    """Makes the folders of `CROWDSWEEP_PLUGINS` absolute for this process, whose folder a plug-in may change.
+    """Makes the paths in `CROWDSWEEP_PLUGINS` absolute, since a plug-in may change the current directory.
 
     Raises:
-        BadInput: a folder can be none.
+        BadInput: a path cannot be one of a folder.
     """
     if SEARCH_PATH in os.environ:
         os.environ[SEARCH_PATH] = os.pathsep.join(map(str, search_path()))
@@ -109,10 +110,10 @@ def names(kind: Kind) -> list[str]:
 
 
 def get(kind: Kind, name: str) -> Place | None:
-    """Returns where this name is defined, or None; of plug-ins it looks at files of that name only.
+    """Returns the place that defines a name, or None; of plug-in folders, it reads only files of that name.
 
     Raises:
-        BadInput: two places define it.
+        BadInput: two places define the name.
     """
     found = list(_places(kind, name))
     if len(found) > 1:
@@ -121,11 +122,11 @@ def get(kind: Kind, name: str) -> Place | None:
 
 
 def locate(kind: Kind, name: str) -> Place:
-    """Returns where this name is defined.
+    """Returns the place that defines a name.
 
     Raises:
-        UnknownName: nowhere; the message offers the nearest name.
-        BadInput: two places define it.
+        UnknownName: no place defines the name; the message offers the nearest one.
+        BadInput: two places define the name.
     """
     found = get(kind, name)
     if found is None:
@@ -134,10 +135,12 @@ def locate(kind: Kind, name: str) -> Place:
 
 
 def load(place: Place) -> Any:
-    """Imports the place and returns its constant (`MODEL`, `SOURCE` or `TEMPLATE`).
+    """Imports a place and returns its constant (`MODEL`, `SOURCE` or `TEMPLATE`).
+
+    Exceptions of the imported code pass through.
 
     Raises:
-        BadInput: it is not Python, or has no such constant. What its own code raises comes out as it is.
+        BadInput: the file is not valid Python, or defines no such constant.
     """
     if isinstance(place.origin, EntryPoint):
         target = place.origin.load()
@@ -147,21 +150,23 @@ def load(place: Place) -> Any:
 
 
 def title(place: Place) -> str:
-    """Returns the first line of the file's docstring, read without importing it; for an entry point, its value; for a
-    file that is not Python, what is wrong with it."""
+    """Returns the first line of a file's docstring, without importing the file.
+
+    For an entry point, returns its value; for a file that is not valid Python, the error.
+    """
     if isinstance(place.origin, EntryPoint):
         return place.origin.value
     try:
         return docstring(place).partition("\n")[0].rstrip(".")
-    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, to Python 3.11
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, up to Python 3.11
         return f"cannot be used: {place.origin} is not Python: {error}"
 
 
 def docstring(place: Place) -> str:
-    """Returns what the file says of itself, read without importing it; nothing of an entry point.
+    """Returns a file's module docstring, without importing the file; "" for an entry point.
 
     Raises:
-        SyntaxError, ValueError: the file is not Python.
+        SyntaxError, ValueError: the file is not valid Python.
     """
     if isinstance(place.origin, EntryPoint):
         return ""
@@ -174,7 +179,7 @@ def titles(kind: Kind) -> dict[str, str]:
 
 
 def _places(kind: Kind, name: str | None = None) -> Iterator[Place]:
-    """Yields the places of one kind, or those of one name."""
+    """Yields the places of one kind; with `name`, only those of this name."""
     yield from (place for place in _own_places(kind) if name in (None, place.name))
     for folder in search_path():
         for path in _defining_files(folder, kind, name):
@@ -184,7 +189,7 @@ def _places(kind: Kind, name: str | None = None) -> Iterator[Place]:
             yield Place(kind, point.name, point)
 
 
-@cache  # the package stays as it is; other folders may be written to meanwhile
+@cache  # crowdsweep's own files do not change; those of plug-in folders may
 def _own_places(kind: Kind) -> tuple[Place, ...]:
     return tuple(
         Place(kind, path.stem.replace("_", "-"), path, f"crowdsweep.{folder.replace('/', '.')}.{path.stem}")
@@ -194,11 +199,11 @@ def _own_places(kind: Kind) -> tuple[Place, ...]:
 
 
 def _defining_files(folder: Path, kind: Kind, name: str | None) -> Iterator[Path]:
-    """Yields the modules of a folder that assign this kind's constant at their top level; `_private` ones are none."""
+    """Yields a folder's Python files that assign the kind's constant at top level, except those named `_*`."""
     assignment = re.compile(rf"^{_CONSTANTS[kind]}\b[^=\n]*=".encode(), re.MULTILINE)
     if name is None:
         candidates = sorted(folder.glob("*.py"))
-    elif "_" in name or not name.replace("-", "_").isidentifier():  # a path, for one
+    elif "_" in name or not name.replace("-", "_").isidentifier():  # such as a path
         return
     else:
         candidates = [folder / f"{name.replace('-', '_')}.py"]
@@ -224,7 +229,7 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise BadInput(f"{path} cannot be imported as a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up while the class is made
+    sys.modules[name] = module  # dataclasses look up their module while the class is made
     try:
         spec.loader.exec_module(module)
     except BaseException as error:

@@ -1,10 +1,11 @@
-"""Hyper-parameters: the flat names that people write, and the checked record that they make.
+"""Hyper-parameters: makes checked records from the flat names and values that users write.
 
-A record is a frozen dataclass whose annotations say what each field takes (`Annotated[float, Ge(0)]`) and whose
-docstring has a line for each field (`Attributes:`). A record may hold others: their fields are written flat, as if
-they were its own, so that a sweep file says `hidden: [64]` and not `classifier: {network: {hidden: [64]}}`.
+A record is a frozen dataclass whose annotations say which values each field takes (`Annotated[float, Ge(0)]`) and whose
+docstring has an entry for each field (`Attributes:`). A record may contain others: their fields are written flat, as if
+they were its own, so that a sweep file has `hidden: [64]` and not `classifier: {network: {hidden: [64]}}`.
 
-A field that holds one of several records is marked by `Variants`: its own name, in the flat parameters, says which.
+A field that contains one of several records is marked by `Variants`; the flat parameter of the field's name selects the
+record.
 """
 
 import dataclasses
@@ -24,11 +25,11 @@ from crowdsweep.errors import BadInput, UnknownName
 
 @dataclasses.dataclass(frozen=True)
 class Variants:
-    """Marks a field that holds one of several records: `network: Annotated[Any, Variants(known_networks)]`.
+    """Mark of a field that contains one of several records: `network: Annotated[Any, Variants(known_networks)]`.
 
     Attributes:
-        records: returns the record of each name that may be chosen. A record with a field of the marked field's name
-            keeps the chosen name in it; of others the type says which was chosen.
+        records: returns the record type of each name that can be chosen. A record that has a field of the same name as
+            the marked one keeps the chosen name there; for the others, the record's type identifies it.
     """
 
     records: Callable[[], Mapping[str, type[Any]]]
@@ -39,11 +40,11 @@ class Parameter:
     """One hyper-parameter, for display and for checks.
 
     Attributes:
-        name: as it is written.
-        about: its line of the docstring; empty where there is none.
-        allowed: in words: `integer, at least 1`.
-        hint: the annotation that says so.
-        default: JSON-able; None also where the field has no default (`required`).
+        name: its flat name.
+        about: its entry in the docstring; empty where there is none.
+        allowed: the allowed values in words: `integer, at least 1`.
+        hint: the annotation, from which `allowed` is made.
+        default: default value, JSON-able; None also where there is none (`required`).
         required: whether it has no default.
     """
 
@@ -56,14 +57,14 @@ class Parameter:
 
 
 def parameters_of(owner: type[Any], given: Mapping[str, Any] | None = None) -> dict[str, Parameter]:
-    """Returns the hyper-parameters of a record by name, in the order of its fields, those of held records in place.
+    """Returns the hyper-parameters of a record by flat name, in the order of its fields and of its records' fields.
 
     Args:
-        owner: the record.
-        given: flat parameters; which of several records is held may depend on them.
+        owner: the record's type.
+        given: flat parameters, which may select a record of `Variants`.
 
     Raises:
-        TypeError: two of the records that it holds have a field of the same name, so that it cannot be written flat.
+        TypeError: two of the contained records have a field of the same name, so that they cannot be written flat.
     """
     found: dict[str, Parameter] = {}
     for parameter in _walk(owner, None, given or {}):
@@ -74,8 +75,10 @@ def parameters_of(owner: type[Any], given: Mapping[str, Any] | None = None) -> d
 
 
 def every_parameter_of(owner: type[Any]) -> list[tuple[Parameter, Mapping[str, list[str]]]]:
-    """Returns the hyper-parameters of a record whatever is chosen, each with the choices that bring it: by the name of
-    what chooses, and empty where all of its choices do."""
+    """Returns all hyper-parameters that a record has under any choice, each with the choices under which it exists.
+
+    The choices are listed by the name of the choosing parameter; none are listed where it exists under all of them.
+    """
     found = parameters_of(owner)
     brought_by: dict[str, dict[str, list[str]]] = {}
     for choosing in list(found.values()):
@@ -95,19 +98,19 @@ def every_parameter_of(owner: type[Any]) -> list[tuple[Parameter, Mapping[str, l
 
 
 def build(owner: type[Any], params: Mapping[str, Any], subject: str) -> Any:
-    """Returns the record with these flat parameters, all others at their defaults.
+    """Returns a record with these flat parameters, all others at their defaults.
 
-    Integers are taken for floats and lists for tuples; nothing else is converted.
+    Integers are accepted for floats and lists for tuples; no other type is converted.
 
     Args:
-        owner: the record.
-        params: by name.
-        subject: what messages call it (`model 'cmm'`).
+        owner: the record's type.
+        params: values by flat name.
+        subject: what messages call the record (`model 'cmm'`).
 
     Raises:
-        UnknownName: it has no such parameter.
-        BadInput: a value has the wrong type or lies outside its range, a parameter without a default is missing, or one
-            belongs to a record that is not the one that was chosen.
+        UnknownName: the record has no such parameter.
+        BadInput: a value has the wrong type or lies outside its range, a parameter without a default is missing, a
+            parameter belongs to a contained record that was not chosen, or the record rejects the combination.
     """
     known = parameters_of(owner, params)
     for name in params:
@@ -124,12 +127,12 @@ def build(owner: type[Any], params: Mapping[str, Any], subject: str) -> Any:
             raise BadInput(f"{subject}, parameter {name!r}: expected {parameter.allowed}; got nothing")
     try:
         return _assembled(owner, None, checked)
-    except ValueError as error:  # the record's own check of how its parameters go together
+    except ValueError as error:  # the record's own check of its parameters' combination
         raise BadInput(f"{subject}: {error}") from None
 
 
 def flat(record: Any) -> dict[str, Any]:
-    """Returns the parameters of a record by name, JSON-able, in the order of its fields."""
+    """Returns the parameters of a record by flat name, JSON-able, in the order of its fields."""
     values: dict[str, Any] = {}
     for field, variants in _fields(type(record)):
         value = getattr(record, field.name)
@@ -147,7 +150,7 @@ def flat(record: Any) -> dict[str, Any]:
 
 
 def describe_type(hint: Any) -> str:
-    """Says in words what a field's annotation allows: `number, at least 0, or null`."""
+    """Returns the values that an annotation allows, in words: `number, at least 0, or null`."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hasattr(hint, "__metadata__"):
         return ", ".join([describe_type(hint.__origin__), *_limits(hint.__metadata__)])
@@ -166,7 +169,7 @@ def describe_type(hint: Any) -> str:
 
 
 def _walk(owner: type[Any], default: Any, given: Mapping[str, Any]) -> Iterator[Parameter]:
-    """Yields the parameters of a record whose defaults are those of the instance `default`, where there is one."""
+    """Yields the parameters of a record, with the values of the instance `default` as defaults where there is one."""
     hints, about = _hints(owner), lines_of(owner)
     for field, variants in _fields(owner):
         held = _default(field) if default is None else getattr(default, field.name)
@@ -197,7 +200,7 @@ def _walk(owner: type[Any], default: Any, given: Mapping[str, Any]) -> Iterator[
 
 
 def _about_each(key: str, about: str, brought: Mapping[str, Mapping[str, Parameter]]) -> str:
-    """Returns what a parameter means; where that depends on a choice, for each choice."""
+    """Returns the description of a parameter; where it differs between choices, that of each choice."""
     meanings: dict[str, list[str]] = {}
     for choice, parameters in brought.items():
         if key in parameters and parameters[key].about:
@@ -208,7 +211,7 @@ def _about_each(key: str, about: str, brought: Mapping[str, Mapping[str, Paramet
 
 
 def _homes(owner: type[Any], name: str, given: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what would have to be chosen for a parameter to be known: `network: text_cnn`."""
+    """Yields the choices under which a parameter exists: `network: text_cnn`."""
     for field, variants in _fields(owner):
         if variants is not None:
             yield from (f"{field.name}: {key}" for key, held in variants.items() if name in parameters_of(held, given))
@@ -234,7 +237,7 @@ def _assembled(owner: type[Any], default: Any, values: Mapping[str, Any]) -> Any
 
 
 def _chosen(name: str, variants: Mapping[str, type[Any]], held: Any, given: Mapping[str, Any]) -> tuple[type[Any], Any]:
-    """Returns the record that is held, and the instance whose values are its defaults, if there is one."""
+    """Returns the chosen record's type, and the instance whose values are its defaults (None where there is none)."""
     default = None if held is dataclasses.MISSING else held
     choice = given.get(name)
     wanted = variants[choice] if isinstance(choice, str) and choice in variants else type(default)
@@ -262,7 +265,7 @@ def _checked(parameter: Parameter, value: Any, subject: str) -> Any:
 
 @cache
 def adapter(hint: Any) -> Any:  # beartype refuses the hint TypeAdapter[Any]
-    """Returns pydantic's judge of a type that is no record; no number is NaN or infinite to it."""
+    """Returns pydantic's validator of a type that is no record; it rejects NaN and infinite numbers."""
     return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
 
 
@@ -272,7 +275,7 @@ def _hints(owner: type[Any]) -> dict[str, Any]:
 
 
 def _fields(owner: type[Any]) -> "Iterator[tuple[dataclasses.Field[Any], Mapping[str, type[Any]] | None]]":
-    """Yields the fields of a record, with the records that may be held there where several may."""
+    """Yields the fields of a record, each with its `Variants` by name (None for a field without)."""
     for field in dataclasses.fields(owner):
         marks = getattr(_hints(owner)[field.name], "__metadata__", ())
         mark = next((mark for mark in marks if isinstance(mark, Variants)), None)
@@ -285,7 +288,7 @@ def _is_record(hint: Any) -> bool:
 
 @cache
 def lines_of(owner: type[Any]) -> dict[str, str]:
-    """Returns the line of each field in the `Attributes:` of a record's docstring; `a, b: text` is a line for both."""
+    """Returns each field's entry in the `Attributes:` of a record's docstring; `a, b: text` is an entry for both."""
     _, found, section = inspect.cleandoc(owner.__doc__ or "").partition("Attributes:\n")
     lines: dict[str, str] = {}
     if not found:
@@ -332,7 +335,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:
-    """Returns a field's default, `MISSING` where it has none."""
+    """Returns a field's default; `MISSING` where it has none."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default

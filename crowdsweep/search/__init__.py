@@ -1,1 +1,1 @@
-"""Spaces of hyper-parameters, and what proposes points in them. Knows no data and runs nothing."""
+"""Search spaces of hyper-parameters, and searchers, which propose points in them. Reads no data and runs no trials."""

@@ -1,8 +1,8 @@
-"""One searched hyper-parameter: its kinds, and how a sweep file writes them.
+"""One dimension of a search space, which is a searched hyper-parameter: its kinds, and their form in a sweep file.
 
-The shapes are W&B's: `{value: 3}`, `{values: [1, 2]}`, `{min: 1, max: 9}` (two whole numbers: whole numbers only),
-`{distribution: log_uniform_values, min: 1e-4, max: 1}`, … `log_uniform` is refused: W&B reads its limits as exponents
-of e, which nobody means.
+The forms are those of W&B: `{value: 3}`, `{values: [1, 2]}`, `{min: 1, max: 9}` (two integers mean integers only),
+`{distribution: log_uniform_values, min: 1e-4, max: 1}`, … `log_uniform` is refused, since W&B reads its limits as
+exponents of e, which users rarely mean.
 """
 
 import math
@@ -16,15 +16,15 @@ from crowdsweep.errors import SpaceError, Where, suggestion
 from crowdsweep.record.spec import canonical_json
 
 Number = int | float
-NORMAL_TAIL = 1e-4  # a normal dimension is cut at this quantile on either side: 3.7 standard deviations
+NORMAL_TAIL = 1e-4  # a normal dimension is truncated at this quantile on either side: 3.7 standard deviations
 _GRID_SLACK = 1e-9  # so that 0.1 + 3 × 0.1 counts as reaching 0.4
-_SIGNIFICANT = 12  # digits kept of a grid's values: 0.1 + 2 × 0.1 is 0.3
+_SIGNIFICANT = 12  # digits to which a grid's values are rounded, so that 0.1 + 2 × 0.1 is 0.3
 
 
 @final
 @dataclass(frozen=True)
 class Choice:
-    """One of some values, in the order given; a single one is a constant."""
+    """Dimension with a list of values, in the order given; a single value is a constant."""
 
     values: tuple[Any, ...]
 
@@ -36,14 +36,14 @@ class Choice:
         yield from self.values
 
     def probes(self) -> Iterator[Any]:
-        """Yields the values that must fit a model for the dimension to fit it."""
+        """Yields the values that a model must accept for the whole dimension to be accepted."""
         yield from self.values
 
     def index(self, value: Any) -> int:
-        """Returns the position of a value, telling 1 from true and 1.0.
+        """Returns the position of a value; 1, 1.0 and true are different values.
 
         Raises:
-            ValueError: the value is none of the dimension's.
+            ValueError: the dimension does not have the value.
         """
         return [canonical_json(known) for known in self.values].index(canonical_json(value))
 
@@ -60,10 +60,10 @@ class Choice:
 @final
 @dataclass(frozen=True)
 class IntRange:
-    """Whole numbers from `low` to `high`, both included.
+    """Dimension of integers from `low` to `high`, both included.
 
     Attributes:
-        shorthand: written as `{min: 1, max: 9}`, so that it may have been meant as a range of fractions.
+        shorthand: whether it was written as `{min: 1, max: 9}`, and may have been meant as a range of floats.
     """
 
     low: int
@@ -93,7 +93,7 @@ class IntRange:
 @final
 @dataclass(frozen=True)
 class FloatRange:
-    """Fractions from `low` to `high`, both included; `log`: evenly in the logarithm."""
+    """Dimension of floats from `low` to `high`, both included; with `log`, drawn evenly on a log scale."""
 
     low: float
     high: float
@@ -105,7 +105,7 @@ class FloatRange:
 
     def probes(self) -> Iterator[float]:
         middle = math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2
-        # A whole number in the middle would not show that a model takes no fractions.
+        # An integer as the middle value would not reveal a model that accepts no fractions.
         yield from (self.low, self.high, math.nextafter(middle, math.inf))
 
     def holds(self, value: Any) -> bool:
@@ -122,8 +122,10 @@ class FloatRange:
 @final
 @dataclass(frozen=True)
 class Steps:
-    """The grid `low, low + step, …` up to `high`; whole numbers where low and step are. `log`: drawn evenly in the
-    logarithm, then rounded to the grid."""
+    """Dimension with the values `low, low + step, …` up to `high`; integers where `low` and `step` are.
+
+    With `log`, values are drawn evenly on a log scale and rounded to the grid.
+    """
 
     low: Number
     high: Number
@@ -141,12 +143,12 @@ class Steps:
         yield from (self.at(position) for position in sorted({0, min(1, self.size - 1), self.size - 1}))
 
     def at(self, position: int) -> Number:
-        """Returns a value of the grid by its position."""
+        """Returns the grid's value at a position (from 0)."""
         value = self.low + position * self.step
         return value if isinstance(value, int) else float(f"{value:.{_SIGNIFICANT}g}")
 
     def position(self, value: Number) -> int:
-        """Returns the position of the grid's value that is nearest."""
+        """Returns the position of the grid's nearest value."""
         return min(max(round((value - self.low) / self.step), 0), self.size - 1)
 
     def holds(self, value: Any) -> bool:
@@ -164,7 +166,7 @@ class Steps:
 @final
 @dataclass(frozen=True)
 class Normal:
-    """A normal distribution, cut 3.7 standard deviations from its mean."""
+    """Dimension with a normal distribution, truncated 3.7 standard deviations from its mean."""
 
     mu: float
     sigma: float
@@ -177,11 +179,11 @@ class Normal:
         yield from (self.at(NORMAL_TAIL), self.at(0.5 + NORMAL_TAIL), self.at(1 - NORMAL_TAIL))
 
     def at(self, quantile: float) -> float:
-        """Returns the value below which this share of the distribution lies."""
+        """Returns the value at a quantile of the distribution."""
         return NormalDist(self.mu, self.sigma).inv_cdf(quantile)
 
     def quantile(self, value: float) -> float:
-        """Returns the share of the distribution below a value, cut like the dimension."""
+        """Returns the quantile of a value, clipped to the dimension's limits."""
         return min(max(NormalDist(self.mu, self.sigma).cdf(value), NORMAL_TAIL), 1 - NORMAL_TAIL)
 
     def holds(self, value: Any) -> bool:
@@ -198,10 +200,14 @@ Dimension = Choice | IntRange | FloatRange | Steps | Normal
 
 
 def parse_dimension(shape: Any, where: Where) -> Dimension:
-    """Reads one dimension from its sweep-file form, `when` taken out.
+    """Reads one dimension from its form in a sweep file, without `when`.
+
+    Args:
+        shape: the form, a mapping.
+        where: its place in the sweep file, for messages.
 
     Raises:
-        SpaceError: this is no dimension; the message names the key, what was expected and what came.
+        SpaceError: the form is no dimension; the message names the key, what was expected and what was found.
     """
     if not isinstance(shape, Mapping):
         raise SpaceError(
@@ -297,7 +303,7 @@ _KINDS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Any], Where], Di
     "normal": (("mu", "sigma"), _normal),
 }
 KEYS_OF: Mapping[str, tuple[str, ...]] = {kind: needed for kind, (needed, _) in _KINDS.items()}
-"""What each distribution needs beside its name."""
+"""The keys that each distribution requires besides `distribution`."""
 _EXPONENTS = "its limits are exponents of e; write log_uniform_values with the limits themselves"
 _REFUSED = {
     "log_uniform": _EXPONENTS,
@@ -329,7 +335,11 @@ def _number(value: Any, where: Where, *, above_zero: bool = False) -> Number:
 
 
 def _plain(value: Any, where: Where) -> Any:
-    """Checks that a value is one that JSON has: nothing else can be journalled."""
+    """Returns a value of JSON types (tuples as lists), since only these can be stored in the journal.
+
+    Raises:
+        SpaceError: the value, or a part of it, has another type or is not finite.
+    """
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(part, where.at(index)) for index, part in enumerate(value)]
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):

@@ -1,4 +1,4 @@
-"""Every point of a finite space, once, in a fixed order."""
+"""The grid searcher: proposes every point of a finite space once, in a fixed order."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, final
@@ -10,14 +10,14 @@ from crowdsweep.search.space import Space
 
 @final
 class GridPoints:
-    """Searches by listing: no value that it is told changes what comes next."""
+    """Searcher that lists the points of a finite space; values have no influence on later proposals."""
 
     def __init__(self, space: Space, limit: int) -> None:
-        """Begins at the first point.
+        """Starts at the first point.
 
         Args:
-            space: a finite one.
-            limit: most points ever proposed.
+            space: a finite space.
+            limit: largest number of proposals.
 
         Raises:
             SpaceError: the space is not finite.
@@ -28,7 +28,7 @@ class GridPoints:
         self._asked: set[str] = set()
 
     def ask(self) -> Proposal | None:
-        """Returns the next point that has not been proposed; None at the end."""
+        """Returns the next point that has not been proposed; None at the limit or the end of the space."""
         if self._n_proposed >= self._limit:
             return None
         for point in self._points:
@@ -39,10 +39,10 @@ class GridPoints:
         return None
 
     def tell(self, number: int, value: float | None, further: Sequence[float] = ()) -> None:
-        """Takes values, which change nothing."""
+        """Does nothing: the proposals do not depend on values."""
 
     def adopt(self, proposal: Proposal) -> None:
-        """Takes the next proposal as an earlier driver had it.
+        """Records the next proposal as an earlier driver made it.
 
         Raises:
             ValueError: its number is not the next one.

@@ -1,4 +1,4 @@
-"""The importance of hyper-parameters in a search: functional analysis of variance, as Optuna computes it."""
+"""The importance of hyper-parameters in a search, by Optuna's functional analysis of variance (fANOVA)."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from crowdsweep.search.space import Space
 
 
 def importances(space: Space, scored: Sequence[tuple[Mapping[str, Any], float]]) -> dict[str, float]:
-    """Returns hyper-parameter → the share of the values' variance that it explains, alone or with others; they sum to
-    one.
+    """Returns the importance of each hyper-parameter: its share of the variance of the points' values.
 
-    Only parameters that every point has are judged (not those that hang on another's value), and of these only those
-    that took several values; nothing where fewer than two of them did, or where all values are the same.
+    The importances, which include interactions with other hyper-parameters, sum to one. Only hyper-parameters that
+    every point has (not conditional ones) and that took several values are included. Empty where there are fewer than
+    two of these, or where all points have the same value.
 
     Args:
-        space: what was searched.
+        space: the space that was searched.
         scored: points and their values, at least two.
     """
     names = [name for name in space.dimensions if all(name in point for point, _ in scored)]
@@ -30,7 +30,7 @@ def importances(space: Space, scored: Sequence[tuple[Mapping[str, Any], float]])
         return {}
     with QuietOptuna(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        study = optuna.create_study(direction="maximize")  # variance knows no direction
+        study = optuna.create_study(direction="maximize")  # either direction has the same variance
         for point, value in scored:
             study.add_trial(
                 create_trial(

@@ -1,12 +1,12 @@
-"""Stops a fit early when its best score so far is worse than what earlier points had at the same step.
+"""The median rule of early stopping: stops a fit whose best score is worse than earlier points' at the same step.
 
-Compared are the running best of the fit and a quantile (the median) of the scores that the fits of earlier points with
-the same seed had then, so that one bad epoch stops no fit. Earlier fits that were stopped themselves are left out, as
-nobody knows what they would have had. The rule is a function of the record alone: whoever calls it chooses the earlier
-points by their numbers, never by when they ended. The idea is the median rule of Google Vizier (Golovin et al. 2017),
-which takes running averages in place of the scores.
+The rule compares the fit's best score so far with a quantile (the median) of scores at that step: those of the fits of
+earlier points with the same seed. As the best score counts, one bad epoch stops no fit. Earlier fits that were stopped
+themselves are left out, as their later scores are unknown. The rule depends on the record alone: its caller selects the
+earlier points by their numbers, never by the time at which they ended. It follows the median rule of Google Vizier
+(Golovin et al. 2017), which takes running averages in place of the scores.
 
-`tests/benchmarks/early_stopping.py` says what it saves and how often it loses the best point.
+`tests/benchmarks/early_stopping.py` measures what it saves and how often it loses the best point.
 """
 
 import math
@@ -21,15 +21,15 @@ from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.search.contract import Goal
 
 FEWEST_RIVALS = 3
-"""Earlier fits that went to their end; of fewer no bar is made."""
+"""Fewest earlier fits, not stopped early, that a bar is made of."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MedianRule:
-    """The settings of the rule.
+    """Settings of the median rule.
 
     Attributes:
-        quantile: share of the earlier scores, the worst first, that lie below the bar: 0.5 is their median.
+        quantile: share of the earlier scores that are worse than the bar: 0.5 is their median.
         grace: share of the usual length of a fit before which none is stopped.
     """
 
@@ -37,16 +37,16 @@ class MedianRule:
     grace: float
 
     def bar(self, earlier: Iterable[TrialResult], metric: str, goal: Goal) -> Bar | None:
-        """Returns what a fit has to reach; None where too little is known.
+        """Returns the bar that a fit has to reach; None where too few earlier fits, or steps, can be compared.
 
-        The usual length is the median of the earlier fits' own. Where an earlier fit ended by itself its last score
-        stands for all later steps; from the last scored step of the longest one on nothing is compared, since there is
-        nothing left to save.
+        The usual length of a fit is the median of the earlier fits' lengths. After the end of an earlier fit, its last
+        score counts for all later steps. From the last scored step of the longest one on, nothing is compared, since
+        stopping would save nothing there.
 
         Args:
-            earlier: results on the same seed; only those count that went to their end with a curve of the metric.
-            metric: that curves are of.
-            goal: which way its scores are better.
+            earlier: results with the same seed; only those with status ok and a finite curve of the metric count.
+            metric: metric of the curves.
+            goal: whether higher or lower scores are better.
         """
         whole = [result for result in earlier if _is_comparable(result, metric)]
         if len(whole) < FEWEST_RIVALS:
@@ -76,6 +76,6 @@ def _is_comparable(result: TrialResult, metric: str) -> bool:
 
 
 def _at(result: TrialResult, steps: Sequence[int]) -> np.ndarray:
-    """Returns the scores at these steps, none of which is before the first that was scored: each the latest one."""
+    """Returns the latest score at each of these steps, none of which is before the first scored one."""
     own, scores = zip(*result.curve, strict=True)
     return np.asarray(scores)[np.searchsorted(own, steps, side="right") - 1]

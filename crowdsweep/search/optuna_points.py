@@ -1,12 +1,12 @@
-"""Points proposed by Optuna.
+"""The searcher that uses Optuna's samplers.
 
-Every proposal is a function of the sampler's seed, the proposal's number and the values told so far: the sampler is
-made anew for each. So a search that is rebuilt from the journal proposes what the first one would have.
+Every proposal is a function of the sampler's seed, the proposal's number and the values told so far: a new sampler is
+made for each. So a search that is rebuilt from the journal makes the same proposals as the first one would have.
 
-Points of earlier searches (`told`) are to a sampler as if this one had tried them. They are not proposals, so that each
-may still be proposed; the best of them is what is proposed first, as only a search's own points can be selected.
+The sampler treats points of earlier searches (`told`) as if this search had tried them. They are not proposals, so each
+may still be proposed; the best of them is proposed first, as only a search's own points can be selected.
 
-Of several objectives the first is the one that points are selected by; to the sampler all count alike.
+Of several objectives the first selects the best point; the sampler treats all alike.
 """
 
 import math
@@ -32,13 +32,13 @@ from crowdsweep.search.dimensions import NORMAL_TAIL, Choice, Dimension, FloatRa
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
 
-_GENERATION = "NSGAIISampler:generation"  # what Optuna's trials call theirs
+_GENERATION = "NSGAIISampler:generation"  # the attribute in which Optuna stores a trial's generation
 _MAX_ATTEMPTS = 10  # proposals that repeat an earlier point before the first untried one is taken instead
 
 
 @final
 class OptunaPoints:
-    """Searches with one of Optuna's samplers, in memory. No point is proposed twice."""
+    """Searcher with one of Optuna's samplers, in memory. It proposes no point twice."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class OptunaPoints:
         told: Sequence[tuple[Mapping[str, Any], Sequence[float]]] = (),
         further: Sequence[Goal] = (),
     ) -> None:
-        """Begins without a point of its own.
+        """Starts a search without proposals.
 
         Args:
-            space: what is searched.
-            sampler: `tpe`, `gp`, `nsga2` or `random`.
-            goal: which way values are better.
-            limit: most points ever proposed.
+            space: the space to search.
+            sampler: settings, of the kind `tpe`, `gp`, `nsga2` or `random`.
+            goal: whether higher or lower values are better.
+            limit: largest number of proposals.
             told: points of this space that earlier searches tried, and their finite values of each objective.
-            further: which way values of the further objectives are better.
+            further: goal of each further objective.
         """
         self._space = space
         self._sampler = sampler
@@ -67,10 +67,10 @@ class OptunaPoints:
         self._distributions = {name: distribution_of(dimension) for name, dimension in space.dimensions.items()}
         with QuietOptuna():
             self._optuna = optuna.create_study(directions=self._goals, sampler=RandomSampler(seed=0))
-        self._trials: list[int] = []  # Optuna's number of each proposal
+        self._trials: list[int] = []  # Optuna's trial number of each proposal
         self._told: set[int] = set()
-        self._worst: Sequence[float] = ()  # value so far, of each objective
-        self._failed: list[int] = []  # before there was a value
+        self._worst: Sequence[float] = ()  # worst value so far, of each objective
+        self._failed: list[int] = []  # proposals that failed before any value was told
         self._asked: set[str] = set()
         for point, values in told:
             self._add(point, values)
@@ -96,13 +96,13 @@ class OptunaPoints:
         return self._proposed(point)
 
     def tell(self, number: int, value: float | None, further: Sequence[float] = ()) -> None:
-        """Takes a proposal's value of each objective; None, and a value that is not finite, are a failure.
+        """Records a proposal's value of each objective; None, and a value that is not finite, are a failure.
 
-        Samplers pass over failures, and would propose their neighbours again and again. So a failed point is worth what
-        the worst point so far is; one that fails before there is any value waits for the first.
+        Samplers ignore failures, and would propose their neighbours again and again. So a failed point gets the worst
+        value so far; a point that fails before any value is told gets it as soon as there is one.
 
         Raises:
-            ValueError: that proposal was never made, or has been told; or not every objective has a value.
+            ValueError: there is no such proposal, or its value was told already; or not every objective has a value.
         """
         if not 0 <= number < len(self._trials):
             raise ValueError(f"expected the number of a proposal below {len(self._trials)}, got {number}")
@@ -131,7 +131,7 @@ class OptunaPoints:
             self._optuna.tell(self._trials[number], values)
 
     def adopt(self, proposal: Proposal) -> None:
-        """Takes the next proposal as an earlier driver had it.
+        """Records the next proposal as an earlier driver made it.
 
         Raises:
             ValueError: its number is not the next one.
@@ -147,10 +147,10 @@ class OptunaPoints:
         return Proposal(number=len(self._trials) - 1, point=point)
 
     def _suggest(self, attempt: int) -> dict[str, Any]:
-        """Returns a point from the sampler.
+        """Returns a point drawn by the sampler; `attempt` changes its seed.
 
-        The trial that it was drawn in is closed as failed, which samplers pass over. `_add` makes the one that counts:
-        from the point, rounded as it was written down, so that it is the same when it comes from the journal.
+        Optuna's trial of the draw is closed as failed, which samplers ignore. `_add` makes the trial that counts, from
+        the rounded point, as the journal stores it. So a search rebuilt from the journal has the same trials.
         """
         seed = self._seeds.child(len(self._trials)).integer(attempt) % 2**32
         with QuietOptuna():
@@ -164,19 +164,21 @@ class OptunaPoints:
         return point
 
     def _join_generation(self) -> None:
-        """Adds the latest proposal to a generation, whose parents are chosen now, as when a sampler draws a
-        point: so it is with points from the journal too, which no sampler drew."""
+        """Assigns the latest proposal to a generation of NSGA-II and selects that generation's parents now.
+
+        Optuna would do so when its sampler draws a point; points from the journal are not drawn.
+        """
         sampler = self._make_sampler(0)
         if isinstance(sampler, NSGAIISampler):
             latest = self._optuna.get_trials(deepcopy=False)[-1]
             sampler.get_parent_population(self._optuna, sampler.get_trial_generation(self._optuna, latest))
 
     def _add(self, point: Mapping[str, Any], values: Sequence[float] = ()) -> int:
-        """Adds a trial with this point to Optuna's, open where it has no values yet, and returns its number."""
+        """Adds a trial with this point to Optuna's study, running where it has no values yet; returns its number."""
         added: FrozenTrial = create_trial(
             state=TrialState.COMPLETE if values else TrialState.RUNNING,
             values=values or None,
-            system_attrs={_GENERATION: 0} if values else None,  # what earlier searches tried is where this one begins
+            system_attrs={_GENERATION: 0} if values else None,  # earlier searches' points are the first generation
             params={name: encoded(self._space.dimensions[name], part) for name, part in point.items()},
             distributions={name: self._distributions[name] for name in point},
         )
@@ -189,12 +191,12 @@ class OptunaPoints:
             case "tpe":
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ExperimentalWarning)  # `group` still counts as experimental
-                    group = self._space.is_conditional  # of several objectives it has to be said what it takes
+                    group = self._space.is_conditional  # `group` needs `multivariate` set for several objectives
                     return TPESampler(
                         seed=seed, n_startup_trials=startup, group=group, multivariate=True if group else None
                     )
             case "gp":
-                # Scores are means over a few seeds: noisy.
+                # Values are means over a few seeds, and so noisy.
                 return GPSampler(seed=seed, n_startup_trials=startup, deterministic_objective=False)
             case "nsga2":
                 return NSGAIISampler(seed=seed, population_size=min(50, max(8, self._limit // 5)))
@@ -205,7 +207,7 @@ class OptunaPoints:
 
 
 def distribution_of(dimension: Dimension) -> BaseDistribution:
-    """Returns what a dimension is to Optuna."""
+    """Returns Optuna's distribution for a dimension."""
     match dimension:
         case Choice():
             return CategoricalDistribution(range(dimension.size))  # positions: Optuna takes no lists as choices
@@ -246,10 +248,10 @@ def _decoded(dimension: Dimension, suggested: Any) -> Any:
 
 
 def encoded(dimension: Dimension, value: Any) -> Any:
-    """Returns a value of a dimension as Optuna takes it.
+    """Returns Optuna's representation of a dimension's value (the inverse of `_decoded`).
 
     Raises:
-        ValueError: the value is none of the choices.
+        ValueError: the value is none of a `Choice`.
     """
     match dimension:
         case Choice():
@@ -263,7 +265,7 @@ def encoded(dimension: Dimension, value: Any) -> Any:
 
 
 class QuietOptuna(AbstractContextManager[None]):
-    """Keeps Optuna's notes on single trials out of the log, and puts its verbosity back."""
+    """Context manager that silences Optuna's messages below errors, and restores its verbosity afterwards."""
 
     def __enter__(self) -> None:
         self._before = optuna.logging.get_verbosity()

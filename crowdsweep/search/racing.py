@@ -1,4 +1,4 @@
-"""Stops a point early when a paired test over seeds says that it will not beat the best one."""
+"""Racing: prunes a point when a paired test over seeds finds it worse than the best one."""
 
 from collections.abc import Mapping
 from statistics import fmean
@@ -8,21 +8,21 @@ import numpy as np
 from crowdsweep.metrics.permutation import signed_rank_p
 from crowdsweep.search.contract import Goal
 
-FEWEST_SEEDS = 4  # three that all lose have a p-value of 1/8, above the level
+FEWEST_SEEDS = 4  # three seeds that are all worse give p = 1/8, above the level
 
 
 def should_prune(
     scores_by_seed: Mapping[int, float], best_by_seed: Mapping[int, float], goal: Goal = "maximize", p: float = 0.1
 ) -> bool:
-    """Says whether a point is worse than the best one by Wilcoxon's signed-rank test over the seeds that both have.
+    """Returns whether a point is significantly worse than the best one: Wilcoxon's signed-rank test on shared seeds.
 
-    With p = 0.1 at least `FEWEST_SEEDS` are needed. A point whose mean is not worse is never pruned, whatever the ranks
-    say.
+    With p = 0.1, at least `FEWEST_SEEDS` shared seeds are needed. A point whose mean is not worse is never pruned, nor
+    is one with a difference that is not finite.
 
     Args:
         scores_by_seed: the point's scores so far, by seed.
-        best_by_seed: the scores of the best point.
-        goal: which way scores are better.
+        best_by_seed: the best point's scores, by seed.
+        goal: whether higher or lower scores are better.
         p: level of the one-sided test.
     """
     shared = sorted(scores_by_seed.keys() & best_by_seed.keys())

@@ -1,4 +1,4 @@
-"""The searcher of a sweep's sampler."""
+"""Chooses the sampler of a search, and makes its searcher."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from crowdsweep.search.grid import GridPoints
 from crowdsweep.search.space import Space
 
 GP_POINTS = 200
-"""Most points of a Gaussian process, whose proposals cost more with each point."""
+"""Most points for which a Gaussian process is chosen, whose proposals take longer with each point."""
 
 GP_DIMENSIONS = 6
-"""Most numbers that it is trusted to learn by so few points."""
+"""Most hyper-parameters for which a Gaussian process is chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What proposes the points of one search.
+    """The sampler chosen for one search.
 
     Attributes:
-        kind: of sampler.
-        why: in words; empty where the sweep file names it.
+        kind: kind of sampler.
+        why: reason for the choice, for users; empty where the sweep file names the sampler.
     """
 
     kind: SamplerKind
@@ -30,23 +30,24 @@ class Chosen:
 
     @property
     def learns(self) -> bool:
-        """Whether what it proposes depends on the values of earlier points."""
+        """Whether its proposals depend on the values of earlier points."""
         return self.kind not in ("grid", "random")
 
 
 def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = False) -> Chosen:
-    """Returns which sampler a search has.
+    """Returns the sampler of a search.
 
-    A space with no more points than `limit` is listed whole, whatever the sampler: nothing could do better. Left to
-    choose, a Gaussian process searches small spaces of numbers, and the tree-structured Parzen estimator all others
-    (measured by `tests/benchmarks/samplers.py`), and those of several objectives: there a Gaussian process takes most
-    of a second of each point, and found less in a real search (`tests/benchmarks/trade_offs.py`).
+    A space with no more points than `limit` is listed completely, whatever the sampler, since no other can do better.
+    Otherwise the sweep's sampler is taken. For one objective, `auto` means a Gaussian process in small spaces of
+    numbers (`GP_DIMENSIONS`, `GP_POINTS`), and the tree-structured Parzen estimator in all others (measured by
+    `tests/benchmarks/samplers.py`). For several objectives it means the latter: a Gaussian process takes most of a
+    second for each point there, and found less in a real search (`tests/benchmarks/trade_offs.py`).
 
     Args:
-        space: what is searched.
-        sampler: as the sweep has it.
-        limit: most points ever proposed.
-        several: whether it has several objectives.
+        space: the space to search.
+        sampler: the sweep's settings.
+        limit: largest number of proposals.
+        several: whether the search has several objectives.
     """
     if space.size is not None and space.size <= limit:
         return Chosen(kind="grid", why=f"the budget covers all {space.size} points of the space")
@@ -71,19 +72,18 @@ def make_searcher(
     told: Sequence[tuple[Mapping[str, Any], Sequence[float]]] = (),
     further: Sequence[Goal] = (),
 ) -> PointSearcher:
-    """Returns what proposes the points of one search. Optuna takes half a second to import, so that happens only where
-    it is needed.
+    """Returns the searcher of one search. Imports Optuna, which takes half a second, only where it is needed.
 
     Args:
-        space: what is searched.
-        sampler: how points are proposed; of the kind that `chosen_for` returns.
-        goal: which way values are better.
-        limit: most points ever proposed.
+        space: the space to search.
+        sampler: settings of the sampler, of the kind that `chosen_for` returns.
+        goal: whether higher or lower values are better.
+        limit: largest number of proposals.
         told: points of earlier searches and their values of each objective, for a sampler that learns.
-        further: which way values of the further objectives are better.
+        further: goal of each further objective.
 
     Raises:
-        SpaceError: a grid is asked for, and the space is not finite.
+        SpaceError: the sampler is `grid`, and the space is not finite.
     """
     if sampler.kind == "grid":
         return GridPoints(space, limit)

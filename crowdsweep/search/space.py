@@ -1,11 +1,11 @@
-"""A search space: data that is checked, counted and listed before anything runs.
+"""A search space: its dimensions and their conditions, checked and counted before anything runs.
 
-In a sweep file a space is a mapping from hyper-parameter to shape (`dimensions.py`); `when` makes one conditional:
+In a sweep file, a space is a mapping from hyper-parameter to dimension (`dimensions.py`); `when` makes one conditional:
 
     network: {values: [linear, mlp]}
     hidden: {values: [[64], [128, 64]], when: {network: mlp}}
 
-`hidden` is then a part of a point only where that point has `network: mlp`.
+`hidden` is then a part of a point only where the point has `network: mlp`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,17 +21,17 @@ from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.dimensions import Choice, Dimension, FloatRange, IntRange, Steps, parse_dimension
 from crowdsweep.units import counted
 
-_WEYL = 0.6180339887498949  # its multiples and powers lie evenly between 0 and 1
+_WEYL = 0.6180339887498949  # multiples of its powers are spread evenly modulo 1
 When = Mapping[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
 class Space:
-    """Where a search looks.
+    """Search space of a model.
 
     Attributes:
-        dimensions: by parameter; whatever decides about another stands before it, otherwise by name.
-        when: for each conditional parameter, the values of others of which each must be met.
+        dimensions: dimension of each parameter; sorted by name, but each parameter after those that it depends on.
+        when: for each conditional parameter, the admitted values of the parameters that it depends on; all must hold.
     """
 
     dimensions: Mapping[str, Dimension]
@@ -39,10 +39,14 @@ class Space:
 
     @classmethod
     def parse(cls, mapping: Mapping[str, Any], where: str | Where = "") -> "Space":
-        """Reads a space from its sweep-file form.
+        """Reads a space from its form in a sweep file.
+
+        Args:
+            mapping: the form.
+            where: its place, for messages.
 
         Raises:
-            SpaceError: this is no space; the message says where, what was expected and what came.
+            SpaceError: the form is no space; the message says where, what was expected and what was found.
         """
         where = Where.of(where)
         if not isinstance(mapping, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]: it comes from YAML
@@ -66,23 +70,23 @@ class Space:
 
     @property
     def is_conditional(self) -> bool:
-        """Whether some parameter is a part of some points only."""
+        """Whether the space has conditional parameters, which only some points have."""
         return bool(self.when)
 
     @cached_property
     def hash(self) -> str:
-        """16 hex digits; equal for equal spaces, in whatever order they are written."""
+        """Digest of the space (16 hex digits), which does not depend on the order in which the space is written."""
         return sha256(canonical_json(self.to_mapping()).encode()).hexdigest()[:16]
 
     def is_active(self, name: str, point: Mapping[str, Any]) -> bool:
-        """Says whether a parameter belongs to a point, of which what decides about it is known."""
+        """Returns whether a parameter belongs to a point, which must have the parameters that this one depends on."""
         return all(
             key in point and canonical_json(point[key]) in {canonical_json(value) for value in values}
             for key, values in self.when.get(name, {}).items()
         )
 
     def point_in(self, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Returns the point of this space that a model's hyper-parameters have; None where one of them lies outside.
+        """Returns the point of this space for a model's hyper-parameters; None where one of them lies outside.
 
         Args:
             params: all hyper-parameters, also those that are not searched.
@@ -101,7 +105,7 @@ class Space:
         """Yields every point, the last parameter changing fastest.
 
         Raises:
-            SpaceError: there are infinitely many.
+            SpaceError: the space has infinitely many points.
         """
         if self.size is None:
             infinite = next(name for name, dimension in self.dimensions.items() if dimension.size is None)
@@ -109,8 +113,7 @@ class Space:
         yield from self._points(list(self.dimensions), {})
 
     def fixing(self, params: Mapping[str, Any]) -> "Space":
-        """Returns the space that is left when these parameters are given: without them, and without what they rule
-        out."""
+        """Returns the space without these fixed parameters, and without those whose conditions they violate."""
         dimensions: dict[str, Dimension] = {}
         when: dict[str, When] = {}
         ruled_out: set[str] = set()
@@ -129,15 +132,16 @@ class Space:
         return Space(dimensions, when)
 
     def check_fits(self, model: str, params: Mapping[str, Any], where: str | Where = "") -> None:
-        """Checks that the model takes each parameter, and each value or both ends of each range.
+        """Checks that a model accepts each parameter, and its values (of a range, both ends and some others).
 
         Args:
             model: registered name.
             params: its fixed hyper-parameters.
-            where: where the space stands.
+            where: the space's place, for messages.
 
         Raises:
-            SpaceError: the model does not; the message names the parameter and what the model takes.
+            SpaceError: the model does not accept one, or a parameter is both fixed and searched; the message names the
+                parameter and what the model accepts.
             UnknownName: there is no such model.
         """
         where = Where.of(where)
@@ -160,8 +164,10 @@ class Space:
                     raise SpaceError(inner.says(str(error))) from None
 
     def settings(self) -> Iterator[dict[str, Any]]:
-        """Yields points that between them have every named setting (a choice of texts) at each of its values, without
-        what is not named."""
+        """Yields points that together have every named setting (a choice among texts) at each of its values.
+
+        They have no other parameters, except those that a setting depends on.
+        """
         named = {
             name: dimension.values
             for name, dimension in self.dimensions.items()
@@ -173,7 +179,7 @@ class Space:
             yield from ({**base, **self._admitting(name), name: value} for value in values)
 
     def spread(self, number: int) -> Iterator[dict[str, Any]]:
-        """Yields so many points that lie evenly in the space, always the same ones: what a search costs on average."""
+        """Yields `number` points spread evenly over the space, always the same, to estimate what a search costs."""
         for place in range(number):
             point: dict[str, Any] = {}
             for order, (name, dimension) in enumerate(self.dimensions.items(), start=1):
@@ -182,7 +188,7 @@ class Space:
             yield point
 
     def to_mapping(self) -> dict[str, Any]:
-        """Returns the sweep-file form, JSON-able, with every default written out; `parse` takes it back."""
+        """Returns the form in a sweep file, JSON-able, with every default written out; `parse` reads it."""
         mapping = {name: dimension.to_mapping() for name, dimension in self.dimensions.items()}
         for name, conditions in self.when.items():
             mapping[name]["when"] = {key: list(values) for key, values in conditions.items()}
@@ -200,7 +206,10 @@ class Space:
         return "\n".join([*lines, points])
 
     def _count(self, names: Sequence[str], point: Mapping[str, Any]) -> int | None:
-        """Counts the points that continue one; branches only over parameters that decide about others."""
+        """Returns the number of points that extend a partial point by these parameters; None for infinitely many.
+
+        Branches only over parameters that others depend on.
+        """
         deciding = {key for conditions in self.when.values() for key in conditions}
         total = 1
         for index, name in enumerate(names):
@@ -228,7 +237,7 @@ class Space:
                     yield from self._points(names[1:], {**point, names[0]: value})
 
     def _admitting(self, name: str) -> dict[str, Any]:
-        """Returns values of other parameters under which this one is a part of a point."""
+        """Returns values of other parameters for which this one is active."""
         needed: dict[str, Any] = {}
         for key, values in self.when.get(name, {}).items():
             needed = {**needed, **self._admitting(key), key: values[0]}
@@ -236,7 +245,7 @@ class Space:
 
 
 def _at(dimension: Dimension, quantile: float) -> Any:
-    """Returns the value below which this share of a dimension lies."""
+    """Returns the value at a quantile of a dimension, in [0, 1)."""
     match dimension:
         case Choice():
             return dimension.values[int(quantile * dimension.size)]
@@ -260,12 +269,12 @@ def _takes_fractions(model: str, name: str, params: Mapping[str, Any]) -> bool:
 def _conditions(given: Any, where: Where) -> When:
     if not isinstance(given, Mapping) or not given:
         raise SpaceError(where.says(f"expected a mapping from parameter to value, got {given!r}"))
-    # A list means one of several; a value that is itself a list is written as a list in a list.
+    # A list means any of its values; a value that is itself a list is written as a list in a list.
     return {str(key): tuple(value) if isinstance(value, list | tuple) else (value,) for key, value in given.items()}
 
 
 def _as_written(value: Any) -> Iterator[Any]:
-    """Yields a value, and of a whole number its other type: a space may say 1 where a model has 1.0."""
+    """Yields a value and, for a whole number, the same number as int or float: a space may have 1 for a model's 1.0."""
     yield value
     if isinstance(value, float) and value.is_integer():
         yield int(value)

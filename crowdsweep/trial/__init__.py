@@ -1,1 +1,1 @@
-"""One fit and its scores, in this process: spec, runner, result, events. Knows no Ray, Optuna or MLflow."""
+"""Fits trials and scores them, in this process. Uses no Ray, Optuna or MLflow."""

@@ -1,15 +1,15 @@
-"""Baselines that use nothing of an item, or only its own answers: reference points for divergences.
+"""Baselines that need no fit: reference points for divergences from label distributions.
 
-Where dev or test items are scored against the label distribution of their own annotations, every trial of the report
-keeps the scores of three predictions that take no fit, made from its own training data:
+They are scored where dev or test items are scored against the label distribution of their own annotations. Every trial
+of the report keeps the scores of three predictions, made from its own training data:
 
     marginal     the crowd's mean distribution for every item, as the model of that name
     uniform      every class alike, as the model of that name
-    histogram    each training item's own distribution, of the answers that trained: what any smoothing must beat where
-                 these are few, and zero divergence by construction where they are all that is known of the item
+    histogram    each training item's own label distribution, of its training labels: what any smoothing must beat where
+                 these are few; its divergence is zero by construction where they are all that is known of the item
 
-Trials on the same data keep the same array, which is written once; so are the names of the classes, which figures of
-distributions are labelled with.
+Trials on the same data keep the same array, which is stored once. The same holds for the class names, which are the
+axis labels in figures of distributions.
 """
 
 from collections.abc import Iterator
@@ -32,8 +32,10 @@ _ROW = [("baseline", "<U9"), ("metric", "<U24"), ("value", "<f8")]
 
 
 def baseline_scores(trial: TrialData) -> dict[str, np.ndarray]:
-    """Returns an array of rows (baseline, metric, value), and what the classes are called; nothing where no
-    distributions are compared."""
+    """Returns the artifacts `BASELINES` (rows of baseline, metric and value) and `CLASSES` (the class names).
+
+    Empty where no items are scored against label distributions.
+    """
     rows = [
         (name, f"{split}_{info.name}", info.score(scored))
         for name, split, scored in _scored(trial)
@@ -48,11 +50,11 @@ def baseline_scores(trial: TrialData) -> dict[str, np.ndarray]:
 
 
 def _scored(trial: TrialData) -> Iterator[tuple[str, str, ScoredItems]]:
-    """Yields each baseline's predictions for the items of each split that is scored against distributions."""
+    """Yields (baseline, split, its predictions) for each split that is scored against label distributions."""
     splits = [split for split, part in trial.evaluation.items() if not part.has_gold.any()]
-    if not {"dev", "test"} & set(splits):  # training items against their own votes rank nobody
+    if not {"dev", "test"} & set(splits):  # divergences of training items from their own votes rank no model
         return
-    context = FitContext(seeds=SeedStream(0))  # neither draws anything
+    context = FitContext(seeds=SeedStream(0))  # neither model draws random numbers
     for name in (MARGINAL, UNIFORM):
         constant = fit_one(registered.build_model(name, {}), trial.training, context).item_probs[0]
         for split in splits:
@@ -67,7 +69,7 @@ def _scored(trial: TrialData) -> Iterator[tuple[str, str, ScoredItems]]:
 
 
 def _histogram(trial: TrialData) -> ScoredItems | None:
-    """Returns the training items that kept an answer, each with the distribution of those that it kept."""
+    """Returns the training items with at least one training label; each is predicted as the distribution of these."""
     annotations, part = trial.training.annotations, trial.evaluation["train"]
     kept = annotations.labels_per_item[part.scored] > 0
     if not kept.any():

@@ -1,9 +1,9 @@
-"""Checkpoints of the fits of a batch: when they are due, what is in one, and which ones are believed.
+"""Checkpoints of the fits of a batch: when they are written, what they contain, and when one is refused.
 
-A checkpoint has the states of a fit's trainings (`models.checkpoints`), its learning curve, and by whom it was made:
-the trial's key, the code of the models, the versions of the libraries and the kind of device that decide the numbers.
-One that is damaged, or was made by anything else, is not believed: the fit begins anew, and it is said why. Nothing in
-it can run: it is arrays as safetensors behind a digest of them.
+A checkpoint contains the states of a fit's trainings (`models.checkpoints`), its learning curve, and what its numbers
+depend on (`made_by`): the trial's key, the code of the models, the versions of the libraries, the kind of device and
+the settings of the curve. A checkpoint that is damaged, or for which any of these differs, is refused: the fit begins
+anew, and a note says why. Reading a checkpoint runs no code: it is a digest followed by arrays as safetensors.
 """
 
 import json
@@ -28,7 +28,7 @@ from crowdsweep.trial.learning_curve import CurveSpec
 
 FORMAT = 1
 MOST_BYTES = 1 << 27
-"""Of one trial's checkpoint; of a fit that has more none is written, and it is said."""
+"""Size limit of a fit's checkpoint; a larger one is not written, which a note says."""
 _DIGEST_BYTES = 16
 _ABOUT = "about"
 _LIBRARIES = ("crowdsweep", "numpy", "scipy", "torch")
@@ -36,12 +36,12 @@ _LIBRARIES = ("crowdsweep", "numpy", "scipy", "torch")
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointSettings:
-    """What a batch is told of checkpoints.
+    """Settings of a batch's checkpoints.
 
     Attributes:
-        minutes: from one to the next.
-        saved: what earlier slots wrote of its trials, by key.
-        emit: takes what happens, in the thread that runs the batch.
+        minutes: minutes between checkpoints.
+        saved: checkpoints that earlier slots wrote, by trial key.
+        emit: called with each checkpoint that is written and each note, in the thread that runs the batch.
     """
 
     minutes: float
@@ -51,12 +51,12 @@ class CheckpointSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a fit is, beside the states of its trainings.
+    """Progress of a fit, apart from the states of its trainings.
 
     Attributes:
-        step: that it last reported.
-        curve: (step, score) of its learning curve.
-        wall_s: seconds that it took so far, on all slots.
+        step: the step that it last reported.
+        curve: (step, score) points of its learning curve.
+        wall_s: seconds elapsed so far, on all slots together.
     """
 
     step: int = 0
@@ -69,7 +69,7 @@ NOT_BEGUN = Progress()
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """What one checkpoint holds."""
+    """Content of one checkpoint."""
 
     progress: Progress
     states: Mapping[str, TrainingState]
@@ -77,7 +77,7 @@ class Saved:
 
 @final
 class BatchCheckpoints:
-    """Those of all fits of a batch, which are written at the same moments."""
+    """Checkpoints of all fits of a batch, which are written at the same times."""
 
     def __init__(self, settings: CheckpointSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
@@ -86,47 +86,50 @@ class BatchCheckpoints:
         self._fits: dict[str, FitCheckpoint] = {}
         self._too_large: set[str] = set()
         self._notes: dict[str, list[str]] = {}
-        self.broken_off: BaseException | None = None  # what `emit` raised, which is never the model's
+        self.broken_off: BaseException | None = None  # what `emit` raised: not the model's fault
 
     @property
     def is_due(self) -> bool:
-        """Whether so much time has gone by."""
+        """Whether `minutes` have passed since the last write."""
         return self._clock() >= self._due
 
     def of(
         self, keys: Sequence[str], made_by: Callable[[], Mapping[str, Any]], progress: Callable[[], Progress]
     ) -> "FitCheckpoint":
-        """Returns the checkpoint of a fit.
+        """Registers a fit, and returns its checkpoint.
 
         Args:
-            keys: of its trials; the first one's names it.
-            made_by: returns what its numbers depend on (`made_by`); asked once there is a checkpoint.
-            progress: how far it is.
+            keys: keys of its trials; the checkpoint is written under the first one.
+            made_by: returns what the fit's numbers depend on (`made_by`); called when it is first needed.
+            progress: returns the fit's current progress.
         """
         fit = self._fits[keys[0]] = FitCheckpoint(self, keys, made_by, progress)
         return fit
 
     def latest(self, keys: Sequence[str]) -> bytes | None:
-        """Returns what was last written of a fit, by its trials' keys."""
+        """Returns the latest checkpoint under any of these trial keys; None where there is none."""
         return next((self._latest[key] for key in keys if key in self._latest), None)
 
     def forget(self, keys: Sequence[str]) -> None:
-        """Starts a fit from the beginning."""
+        """Drops the checkpoints under these trial keys, so that their fit starts from the beginning."""
         for key in keys:
             self._latest.pop(key, None)
 
     def note(self, keys: Sequence[str], words: str) -> None:
-        """Has something said of trials: of all together of which it is so (`tell`)."""
+        """Collects a note about trials; `tell` emits one event for all trials with the same note."""
         self._notes.setdefault(words, []).extend(keys)
 
     def tell(self) -> None:
-        """Says what was noted."""
+        """Emits the collected notes, as one `TrialsNoted` for each different text."""
         notes, self._notes = self._notes, {}
         for words, keys in notes.items():
             self._emit(TrialsNoted(keys=tuple(keys), words=words))
 
     def write(self) -> None:
-        """Writes all fits that have put something since."""
+        """Writes the checkpoints of all fits whose states changed since the last write, then emits the notes.
+
+        A checkpoint of more than `MOST_BYTES` is not written; a note says so, once for each fit.
+        """
         for fit in self._fits.values():
             if (content := fit.changed()) is None:
                 continue
@@ -153,7 +156,7 @@ class BatchCheckpoints:
 
 @final
 class FitCheckpoint:
-    """That of one fit; see `models.checkpoints.Checkpoint`."""
+    """Checkpoint of one fit; see `models.checkpoints.Checkpoint`."""
 
     keeps = True
 
@@ -176,7 +179,7 @@ class FitCheckpoint:
 
     @property
     def broken_off(self) -> BaseException | None:
-        """What came of telling the driver of it, where that failed."""
+        """The exception that `CheckpointSettings.emit` raised; None where it raised none."""
         return self._batch.broken_off
 
     @property
@@ -185,11 +188,14 @@ class FitCheckpoint:
         return self._batch.is_due
 
     def tell(self) -> None:
-        """Says what was noted of the fits of the batch."""
+        """Emits the notes on the fits of the batch."""
         self._batch.tell()
 
     def begin(self) -> Progress:
-        """Starts the fit from its latest checkpoint, if that can be trusted; returns the progress that it had."""
+        """Loads the fit's latest checkpoint, unless it has to be refused; returns the progress stored in it.
+
+        Returns `NOT_BEGUN` where there is none, or it was refused.
+        """
         self._states, self._changed = {}, False
         content = self._batch.latest(self.keys)
         if content is None:
@@ -207,7 +213,7 @@ class FitCheckpoint:
         return saved.progress
 
     def refuse(self, reason: str) -> bool:
-        """Makes the fit start from the beginning next time, with a warning; returns whether there was a checkpoint."""
+        """Drops the fit's checkpoint, with a note; returns False where there was none."""
         if self._batch.latest(self.keys) is None:
             return False
         self._batch.forget(self.keys)
@@ -228,7 +234,7 @@ class FitCheckpoint:
         self._batch.write()
 
     def changed(self) -> bytes | None:
-        """Returns what is to be written; None where nothing was put since the last time."""
+        """Returns the checkpoint to write; None where no state was put since the last call."""
         if not self._changed:
             return None
         self._changed = False
@@ -236,8 +242,8 @@ class FitCheckpoint:
 
 
 def encode(saved: Saved, made_by: Mapping[str, Any]) -> bytes:
-    """Returns a checkpoint as bytes."""
-    from safetensors.numpy import save  # noqa: PLC0415 - few fits last that long
+    """Returns a checkpoint as bytes: a digest and the arrays as safetensors."""
+    from safetensors.numpy import save  # noqa: PLC0415 - few fits run long enough to need it
 
     progress = saved.progress
     arrays: dict[str, np.ndarray] = {
@@ -258,14 +264,14 @@ def encode(saved: Saved, made_by: Mapping[str, Any]) -> bytes:
 
 
 def decode(content: bytes, made_by: Mapping[str, Any]) -> Saved:
-    """Returns what a checkpoint holds.
+    """Returns the content of a checkpoint.
 
     Args:
-        content: as bytes.
-        made_by: by whom it has to be made (`made_by`).
+        content: the checkpoint, from `encode`.
+        made_by: what the fit's numbers depend on (`made_by`); the checkpoint must have the same.
 
     Raises:
-        CheckpointRefused: the content is damaged, is no checkpoint, or was made by something else.
+        CheckpointRefused: the content is damaged, is no checkpoint, or was made with another `made_by`.
     """
     body = content[_DIGEST_BYTES:]
     if content[:_DIGEST_BYTES] != _digest(body):
@@ -304,13 +310,13 @@ def _digest(body: bytes) -> bytes:
 
 
 def made_by(spec: TrialSpec, model: type[Any], device: str, curve_spec: CurveSpec | None) -> dict[str, Any]:
-    """Returns what the numbers of a fit depend on: a checkpoint that was made with other ones is not gone on from.
+    """Returns what the numbers of a fit depend on, by name; a checkpoint for which any of it differs is refused.
 
     Args:
-        spec: of its first trial.
-        model: its class.
-        device: that it is fitted on; that of a checkpoint has to be of the same kind.
-        curve_spec: which learning curve is kept.
+        spec: of the fit's first trial.
+        model: class of the model.
+        device: torch device of the fit; only its kind counts.
+        curve_spec: which learning curve is recorded.
     """
     return {
         "format": FORMAT,
@@ -324,7 +330,7 @@ def made_by(spec: TrialSpec, model: type[Any], device: str, curve_spec: CurveSpe
 
 @cache
 def _code_of_models() -> str:
-    """Returns a digest of all that models share."""
+    """Returns a digest of all files of `crowdsweep.models`."""
     folder = Path(crowdsweep.models.__file__ or "").parent
     found = blake2b(digest_size=8)
     for path in sorted(folder.rglob("*.py")):
@@ -338,7 +344,7 @@ def _file_of(model: type[Any]) -> str:
 
 @cache
 def _code_of(file: str) -> str:
-    """Returns a digest of a model's file, which may be a plug-in's; of one that cannot be read, nothing."""
+    """Returns a digest of a model's file, which may be a plug-in's; empty where it cannot be read."""
     try:
         return blake2b(Path(file).read_bytes(), digest_size=8).hexdigest()
     except OSError:

@@ -1,6 +1,6 @@
 """Checks of a model's result before anything is computed from it.
 
-A plug-in may return anything. What is not of the kind that its contract names is a `FitFailed`, which fails one trial.
+A plug-in may return anything. A part that breaks the contract of `FitResult` raises `FitFailed`, which fails one trial.
 """
 
 import operator
@@ -17,15 +17,15 @@ from crowdsweep.models.contract import FitResult, check_item_probs
 from crowdsweep.trial.model_calls import ModelFault, guarded, legible
 
 ROUNDING = 1e-6
-"""How far a probability may lie outside 0 … 1; a row may miss one by a thousand times as much."""
+"""How far a probability may lie outside [0, 1]; the sum of a row may differ from 1 by a thousand times as much."""
 
 
 def checked_fit(given: FitResult, data: TrainingData) -> FitResult:
-    """Returns a fit whose parts are of the types and sizes that `FitResult` promises.
+    """Returns a fit after checking that its parts have the types and shapes that `FitResult` promises.
 
     Raises:
-        FitFailed: one of its parts is something else.
-        ModelFault: a part raised when it was looked at.
+        FitFailed: a part has another type or shape, or is no probability.
+        ModelFault: a part raised an exception when it was read.
     """
     for name in ("label_probs", "unseen_label_probs"):
         function = getattr(given, name)
@@ -52,8 +52,13 @@ def checked_fit(given: FitResult, data: TrainingData) -> FitResult:
 def array_of(value: Any, what: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """Returns a value as an array of numbers.
 
+    Args:
+        value: the value.
+        what: its name in messages.
+        shape: the shape that it must have; None for any.
+
     Raises:
-        FitFailed: the value is no such array, or has another shape.
+        FitFailed: the value is no array of numbers, or has another shape.
     """
     try:
         array = guarded(np.asarray)(value)
@@ -67,10 +72,10 @@ def array_of(value: Any, what: str, shape: tuple[int, ...] | None = None) -> np.
 
 
 def check_probabilities(probs: ItemProbs, what: str, *, rows_sum_to_one: bool) -> None:
-    """Checks that finite numbers are probabilities.
+    """Checks that finite numbers are probabilities, up to `ROUNDING`.
 
     Raises:
-        FitFailed: the numbers are no probabilities.
+        FitFailed: a number lies outside [0, 1], or a row does not sum to one (where `rows_sum_to_one`).
     """
     if not probs.size:
         return

@@ -1,13 +1,15 @@
 """Flags fits that went wrong.
 
-Two marks are seen in the training answers: classes in another order, and one class for all items. A model may well know
-better than the vote, so no other disagreement with the votes counts against it. A model is flagged as worse than the
-vote only on evidence: gold of training items, or answers that were held out. Let `vote` be how often the majority vote
-is right there, and `constant` how often the best single class for all items is: a model that reaches less than half of
-the difference is flagged, if a sign test over the items rules out chance. Evidence on which a model is as often right
-as the vote clears it of every mark.
+Two flags need only the training labels: `PERMUTED` (the model's classes are those of the votes in another order) and
+`COLLAPSED` (it predicts one class for all items). A model may well know better than the vote, so no other disagreement
+with the votes counts against it.
 
-Trials of a search are checked on held-out answers alone: gold that chose among points would rank them afterwards.
+`WORSE_THAN_VOTE` needs evidence: gold of training items, or labels that were held out. Let `vote` be how often the
+majority vote is right on it, and `constant` how often the best single class for all items is. A model whose gain over
+`constant` is less than half of the vote's is flagged, if a sign test over the items rules out chance. A model that is
+right on the evidence at least as often as the vote gets no flag at all.
+
+Trials of a search are checked on held-out labels only: gold that helped to select points must not rank them afterwards.
 """
 
 from dataclasses import dataclass
@@ -23,21 +25,20 @@ from crowdsweep.models._votes import agreement, exchanged_classes
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.record.flags import Flag
 
-# How much more often two answers to one item must agree than two to different items; below, nothing follows from
-# disagreeing with the votes.
+# How much more often two labels of one item must agree than two of different items; below this, disagreement with the
+# votes shows nothing.
 _LEAST_AGREEMENT = 0.05
-_KEPT = 0.5  # of what the vote knows beyond one class for all items
-_CHANCE = 0.01  # p of the sign test: every trial is tested
+_KEPT = 0.5  # share of the vote's gain over one class for all items that a model has to reach
+_CHANCE = 0.01  # level of the sign test: low, since every trial is tested
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """What is known of training items beside the answers that trained: a row for each item with gold, or for each
-    answer that was held out.
+    """References for training items besides their training labels, one row per item with gold or per held-out label.
 
     Attributes:
-        item: of each row, among the training items.
-        reference: its class, one-hot.
+        item: each row's position among the training items.
+        reference: each row's class, one-hot.
     """
 
     item: ItemCodes
@@ -45,11 +46,13 @@ class Evidence:
 
 
 def evidence_of(trial: TrialData, *, gold: bool) -> Evidence | None:
-    """Returns what fits can be checked against: gold, else held-out answers; None where there is neither.
+    """Returns the evidence to check fits against: gold, else held-out labels; None where there is neither.
+
+    None also for multi-label data.
 
     Args:
-        trial: the data.
-        gold: whether gold may be looked at.
+        trial: the trial's data.
+        gold: whether gold may be used.
     """
     part = trial.evaluation.get("train")
     if trial.training.scale == "multilabel":
@@ -64,16 +67,17 @@ def evidence_of(trial: TrialData, *, gold: bool) -> Evidence | None:
 def flags_of(
     info: ModelInfo, item_probs: ItemProbs, training: TrainingData, evidence: Evidence | None = None
 ) -> tuple[str, ...]:
-    """Returns what is wrong with a fit, at most one flag; none where nothing can be told.
+    """Returns the flag of a fit, or nothing; a fit has at most one.
 
-    Nothing can be told of models that were given gold, of those that say the same of every item by design, of
-    multi-label data, and, without evidence, where the answers to an item hardly agree, or no item has two.
+    Never flagged are models that were given gold, models that predict the same for every item by design, and fits of
+    multi-label data; nor, without evidence, fits of data where labels of the same item hardly agree, or no item has
+    two labels.
 
     Args:
         info: the model's.
-        item_probs: what it says of the training items.
-        training: what it was fitted to.
-        evidence: that it is held against.
+        item_probs: the model's predictions for the training items.
+        training: the data that it was fitted to.
+        evidence: references to compare it with; None for none.
     """
     answered = training.annotations.labels_per_item > 0
     by_design = "gold" in info.needs or info.constant
@@ -96,7 +100,7 @@ def flags_of(
 
 
 def _shape(item_probs: ItemProbs, votes: ItemProbs, training: TrainingData) -> tuple[str, ...]:
-    """Returns what the votes of the answered items show by themselves."""
+    """Returns `PERMUTED` or `COLLAPSED` where the votes of the labelled items show it, else nothing."""
     if training.annotations.agreement - float((votes.mean(axis=0) ** 2).sum()) < _LEAST_AGREEMENT:
         return ()
     agreeing = agreement(votes, item_probs)
@@ -107,7 +111,12 @@ def _shape(item_probs: ItemProbs, votes: ItemProbs, training: TrainingData) -> t
 
 
 def _is_no_chance(difference: Float64[np.ndarray, " annotations"], item: ItemCodes) -> bool:
-    """Whether more items speak against a model than chance allows, each counted once."""
+    """Whether a sign test over items (each counted once) finds a model worse than the vote, one-sided.
+
+    Args:
+        difference: model minus vote, for each row of the evidence.
+        item: each row's item.
+    """
     of_items = np.bincount(item, weights=difference)
     better, worse = int((of_items > 1e-9).sum()), int((of_items < -1e-9).sum())
     return better < worse and bool(special.bdtr(better, better + worse, 0.5) < _CHANCE)

@@ -1,9 +1,11 @@
 """The scores of single items in a trial, kept for the report.
 
-Seeds say nothing of the choice of items: another test set would give another score, even of a model that is the same at
-every seed. What is kept are the items of the split that ranks (`metrics.ranking`), with every metric of items that can
-rank (`ItemMetric.by_item`): somebody may want to rank by another one later. It becomes an artifact, as does the list of
-the items, which is the same for all trials of most datasets and so is kept once.
+Scores of several seeds do not show how much a score depends on the choice of items: another test set would give another
+score even of a model that is the same at every seed.
+
+Kept are the scores of the items of the split that ranks models (`metrics.ranking`), by every metric of items that can
+rank (`ItemMetric.by_item`). So the ranking metric can be changed later. The scores become one artifact, and the items'
+numbers another, which is the same for all trials of most datasets and therefore stored once.
 """
 
 from collections.abc import Mapping
@@ -21,14 +23,16 @@ from crowdsweep.record.array_names import kurtosis_name, names_of
 def item_scores(
     metrics: Mapping[str, float], items: Mapping[tuple[str, str], ScoredItems], trial: TrialData
 ) -> dict[str, np.ndarray]:
-    """Returns the scores of the items of the split that ranks (a float32 column for each metric and use), the items'
-    numbers in the dataset (int32), and, where they have votes beside gold, the kurtosis of their soft labels (float32);
-    nothing where no metric of items ranks.
+    """Returns the artifacts with the scores of single items, by name; empty where no metric of items ranks.
+
+    The first has the scores of the items of the split that ranks (a float32 column for each metric and use). The second
+    has the items' numbers in the dataset (int32). Where these items have votes besides gold, a third has the kurtosis
+    of their soft labels (float32).
 
     Args:
-        metrics: what the trial has.
-        items: `scoring.scored_items` of it.
-        trial: its data.
+        metrics: the trial's metrics.
+        items: what `scoring.scored_items` returned for the trial.
+        trial: the trial's data.
     """
     gold = {split: bool(part.has_gold.any()) for split, part in trial.evaluation.items()}
     metric, _ = ranking_metric(list(metrics), gold=gold)
@@ -52,8 +56,10 @@ def item_scores(
 
 
 def _kurtosis(split: str, trial: TrialData) -> dict[str, np.ndarray]:
-    """Returns the kurtosis of the softmax of the counts of votes, NaN where an item has none: it says nothing of two
-    classes, and nothing is returned."""
+    """Returns the kurtosis of the softmax of each gold item's vote counts, NaN for an item without votes.
+
+    Empty without votes, for two classes (where it says nothing) and for multi-label data.
+    """
     part = trial.evaluation[split]
     if part.answers is None or part.answers.n_classes < 3 or trial.training.scale == "multilabel":
         return {}

@@ -1,4 +1,4 @@
-"""The learning curve of a fit: a metric on dev data after every so many steps, kept as a short curve."""
+"""The learning curve of a fit: a metric of dev items every few steps, stored with at most `MOST_POINTS` points."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,14 +11,16 @@ MOST_POINTS = 100
 
 @dataclass(frozen=True, kw_only=True)
 class CurveSpec:
-    """Which learning curve is kept. It decides no result, so that it is no part of a trial's key; a trial that a bar
-    may end says so in its own (`TrialSpec.early_stop`).
+    """Settings of the learning curve of a batch's fits.
+
+    The curve changes no result, so it is no part of a trial's key. Early stopping does: a trial that a bar may end says
+    so in its spec (`TrialSpec.early_stop`).
 
     Attributes:
-        metric: a metric of dev items (`dev_accuracy`, `dev_kl.snap`); any other, one of the answers to them too, is not
-            scored before the end.
-        every: epochs or EM steps from one score to the next, at least 1.
-        bars: trial key → what ends that trial early.
+        metric: a metric of dev items (`dev_accuracy`, `dev_kl.snap`); any other metric, also one of dev items' single
+            labels, is scored only at the end of the fit.
+        every: epochs or EM steps between scores, at least 1.
+        bars: bar of early stopping by trial key; trials without one are not stopped.
     """
 
     metric: str
@@ -26,7 +28,7 @@ class CurveSpec:
     bars: Mapping[str, Bar] = field(default_factory=dict[str, Bar], hash=False)
 
     def is_due(self, step: int) -> bool:
-        """Whether a fit is scored after this step (from 1)."""
+        """Whether the fit is scored after this step (steps count from 1)."""
         of_dev_items = self.metric.startswith("dev_") and isinstance(info_of(self.metric), ItemMetric)
         return of_dev_items and step % self.every == 0
 

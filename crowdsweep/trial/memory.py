@@ -1,7 +1,8 @@
-"""Memory of this process: the most it had, and want of it where trials are made ready, fitted or scored.
+"""Memory of this process: its peak, and what happens when trials run out of it.
 
-Where it does not reach, what was held is let go, and fewer trials are tried at a time. A trial that gets no memory
-alone fails with its reason. The numbers of the others do not depend on their batch.
+When memory runs out while trials are prepared, fitted or scored, the memory that they held is released, and they are
+tried again in smaller batches. A trial that runs out of memory alone fails. The numbers of the others do not depend on
+their batch.
 """
 
 import gc
@@ -24,7 +25,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def reset_peak() -> None:
-    """Starts a new high-water mark where the system can (Linux); elsewhere it stays that of the process's life."""
+    """Resets the peak of resident memory (Linux); elsewhere the peak remains that of the process's whole life."""
     try:
         _RESET.write_text("5")
     except OSError:
@@ -32,7 +33,7 @@ def reset_peak() -> None:
 
 
 def peak_bytes() -> int:
-    """Returns the high-water mark in bytes."""
+    """Returns the peak of resident memory, in bytes, since the last `reset_peak`."""
     try:
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -44,13 +45,14 @@ def peak_bytes() -> int:
 
 
 def of_memory(error: BaseException) -> bool:
-    """Whether it is for want of memory; of a `ModelFault`, whether its cause is."""
+    """Whether an error, or the cause of a `ModelFault`, means that memory ran out."""
     return is_want_of_memory(error.__cause__ if isinstance(error, ModelFault) and error.__cause__ else error)
 
 
 def release_memory(error: BaseException, device: str) -> None:
-    """Clears the frames that an error came through, which keep a batch's tensors alive. Its traceback can still be
-    read.
+    """Clears the local variables in an error's traceback, which keep a batch's tensors alive.
+
+    Also runs the garbage collector and releases the device's cached memory. The traceback can still be printed.
     """
     known: set[int] = set()
     link: BaseException | None = error
@@ -60,13 +62,13 @@ def release_memory(error: BaseException, device: str) -> None:
         link = link.__cause__ or link.__context__
     gc.collect()
     if device != "cpu":
-        from crowdsweep.models import devices  # noqa: PLC0415 - torch takes seconds, and there it is imported already
+        from crowdsweep.models import devices  # noqa: PLC0415 - torch takes seconds to import
 
         devices.release(device)
 
 
 def failure_for_want_of_memory(error: BaseException) -> Failure:
-    """Returns the record of a trial that got no memory though it was tried alone."""
+    """Returns the failure of a trial that ran out of memory although it ran alone."""
     plain = failure_of(error)
     message = (
         f"it needs more memory than its slot has, though it ran alone: {plain.kind}: "
@@ -77,9 +79,14 @@ def failure_for_want_of_memory(error: BaseException) -> Failure:
 
 
 def within_memory(run: Run, specs: Sequence[TrialSpec], device: str) -> list[TrialResult]:
-    """Runs trials; where memory does not reach, each half of them after the other.
+    """Runs trials; where memory runs out, runs each half of them after the other, and so on.
 
-    What of a model's own code raises is dealt with further in (`runner`): this is for all that stands around it.
+    The runner itself handles memory errors in a model's own code; this function is for all code around it.
+
+    Args:
+        run: runs trials and returns their results.
+        specs: the trials, at least one.
+        device: torch device whose cached memory is released.
     """
     try:
         return run(list(specs))

@@ -1,8 +1,8 @@
-"""The line between a model's failures and our own bugs.
+"""Calls of models' code: separates a model's failures from bugs of crowdsweep.
 
-Whatever a model's code raises comes out of `guarded` as a `ModelFault`, which fails one trial: an exit, a
-`GeneratorExit` and a `KeyboardInterrupt` of its own among them. What is raised anywhere else is a bug of ours and stops
-the program.
+`guarded` turns whatever a model's code raises into a `ModelFault`, which fails one trial; this includes `SystemExit`,
+`GeneratorExit` and a `KeyboardInterrupt` that the model raises itself. An exception raised anywhere else is a bug of
+crowdsweep and ends the program.
 """
 
 import os
@@ -20,23 +20,23 @@ from crowdsweep.errors import Interrupted
 from crowdsweep.record.result import Failure
 
 MOST_CHARACTERS = 2_000
-"""Of a failure's message; of its traceback four times as many."""
+"""Length limit of a failure's message; that of its traceback is four times as large."""
 STRAY_FORK = 86
-"""What a process exits with that a model forked and that came back out of the model's code."""
+"""Exit code of a process that a model forked and that returned from the model's code."""
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
 class ModelFault(Exception):
-    """A model's own code raised; `__cause__` is what it raised."""
+    """A model's own code raised an exception, which is the `__cause__`."""
 
 
 def guarded(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Returns the function, all that it raises turned into `ModelFault`; only a person's interrupt passes as it is.
+    """Returns a wrapper of the function that raises `ModelFault` for every exception but the user's interrupt.
 
-    A process that the function forked ends here: what comes after the call is for the process that made it. How numpy
-    treats errors, and how deep calls may go, is afterwards what it was before.
+    A process that the function forked exits when the call returns there: the code after the call is for the original
+    process only. After the call, numpy's error handling and the recursion limit are what they were before it.
     """
 
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
@@ -58,26 +58,30 @@ def guarded(function: Callable[Parameters, Returned]) -> Callable[Parameters, Re
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Returns the record of a failed trial, of bounded length and without control characters; of a `ModelFault`, that
-    of its cause."""
+    """Returns the failure for an exception (of a `ModelFault`: for its cause).
+
+    Its texts have a bounded length and no control characters.
+    """
     cause = error.__cause__ if isinstance(error, ModelFault) and error.__cause__ is not None else error
     return Failure(kind=legible(type(cause).__name__, 100), message=text_of(cause), traceback=_traceback_of(cause))
 
 
 def text_of(error: BaseException) -> str:
-    """Returns what an exception says, at most `MOST_CHARACTERS` of it."""
+    """Returns an exception's message, shortened to about `MOST_CHARACTERS` and without control characters."""
     try:
         return legible(str(error), MOST_CHARACTERS)
-    except BaseException as worse:  # an exception of a model's own making may raise anything
+    except BaseException as worse:  # `__str__` of a model's own exception class may raise anything
         if _is_a_persons(worse):
             raise
         return f"what it says cannot be read: its text raised {legible(type(worse).__name__, 100)}"
 
 
 def legible(text: str, most: int) -> str:
-    """Returns a text as it can be written anywhere: the middle of a long one is left out, and what no line of text
-    holds (control characters other than line breaks and tabs, lone surrogates, marks that turn its direction) is
-    written as its code."""
+    """Returns a text that can be written anywhere.
+
+    The middle of a text of more than `most` characters is left out. Control characters other than line breaks and tabs,
+    lone surrogates and format characters (such as those that change the writing direction) are replaced by escapes.
+    """
     if len(text) > most:
         half = most // 2
         text = f"{text[:half]} … {len(text) - 2 * half:,} characters left out … {text[-half:]}"
@@ -87,14 +91,14 @@ def legible(text: str, most: int) -> str:
 def _traceback_of(cause: BaseException) -> str:
     try:
         return legible("".join(format_exception(cause)), 4 * MOST_CHARACTERS)
-    except BaseException as worse:  # as above: the texts of all that led to it are asked for
+    except BaseException as worse:  # as above, for any exception in the chain
         if _is_a_persons(worse):
             raise
         return ""
 
 
 def _is_a_persons(error: BaseException) -> bool:
-    """Whether an exception can be a Ctrl-C: ours, or one that Python's own handler makes of the signal."""
+    """Whether an exception can come from Ctrl-C: crowdsweep's `Interrupted`, or one that Python's handler can raise."""
     return isinstance(error, Interrupted) or (
         isinstance(error, KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()

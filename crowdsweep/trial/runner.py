@@ -1,7 +1,7 @@
-"""Runs one batch of trials in this process: data for each seed, one fit for all, scores. Knows no engine.
+"""Runs one batch of trials in this process: prepares the data of each seed, fits all together, scores each.
 
-A model's failure is a result: the batch is halved until the guilty trial stands alone, and the others get the numbers
-that they would have had alone. An interrupt, and an exception outside a model's code, pass through.
+Uses no engine. A model's failure is a result: the batch is halved until the failing trial runs alone, and the others
+get the same numbers as they would have alone. An interrupt, and an exception outside a model's code, pass through.
 """
 
 import socket
@@ -46,21 +46,21 @@ from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
 from crowdsweep.trial.scoring import score, score_of, scored_items
 
 Report = Callable[[TrialProgressed], bool]
-"""Takes what a trial reports, and answers whether it goes on."""
+"""Takes a trial's report; returns whether the trial goes on."""
 MOST_OBJECTIVE_VALUES = 500
 
 
 class NonFiniteObjective(FitFailed):
-    """A step of the fit has an objective that is infinite or no number."""
+    """The objective of a step of the fit is infinite or NaN."""
 
 
 class NonFiniteMetric(FitFailed):
-    """A metric came out infinite or no number."""
+    """A metric is infinite or NaN."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Batch:
-    """What all trials of a batch share; see `run_batch`."""
+    """Arguments of `run_batch` that all trials of a batch share."""
 
     base: CrowdDataset
     device: str
@@ -71,24 +71,28 @@ class _Batch:
 
 @dataclass(eq=False)
 class _Fit:
-    """One fit and the trials that it is for: several where the seed changes nothing."""
+    """One fit and its trials: several where the seed changes nothing."""
 
     specs: list[TrialSpec]
     trial: TrialData
     curve_spec: CurveSpec
-    wall_s: float  # of this fit, all its trials together
+    wall_s: float  # seconds of this fit, for all its trials together
     checkpoint: FitCheckpoint | None = None
-    resumed: int = 0  # step that a checkpoint had it at, before which nothing is reported again
-    step: int = 0  # that it last reported
+    resumed: int = 0  # step of the checkpoint that it resumed from; reports up to it are not repeated
+    step: int = 0  # last reported step
     began: float = 0.0
-    share: int = 1  # of the time: so many fits go on side by side
+    share: int = 1  # number of fits that run side by side and share the time
     curve: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     goes_on: bool = True
-    stops: dict[str, StoppedEarly] = field(default_factory=dict[str, StoppedEarly])  # by key of a trial
-    broken_off: BaseException | None = None  # what `report` raised, which is never the model's
+    stops: dict[str, StoppedEarly] = field(default_factory=dict[str, StoppedEarly])  # by trial key
+    broken_off: BaseException | None = None  # what `report` raised: not the model's fault
 
     def begin(self, share: int) -> None:
-        """Begins, or begins again, where its checkpoint has it."""
+        """Begins the fit (again), from its checkpoint where it has one.
+
+        Args:
+            share: number of fits that run side by side.
+        """
         first = self.checkpoint is not None and not self.began
         self.curve, self.goes_on, self.stops, self.resumed, self.step = [], True, {}, 0, 0
         self.began, self.share = time.perf_counter(), share
@@ -101,7 +105,7 @@ class _Fit:
             self.take_score(*point)
 
     def take_score(self, step: int, score: float) -> None:
-        """Notes a score while it goes on, and which of its trials end there, by the scores so far."""
+        """Adds a point to the learning curve, and notes which trials the bar of early stopping ends there."""
         self.curve.append((step, score))
         for spec in self.specs:
             bar = self.curve_spec.bars.get(spec.key)
@@ -109,24 +113,26 @@ class _Fit:
                 self.stops[spec.key] = stop
 
     def progress(self) -> Progress:
-        """Returns how far it is, for its checkpoint."""
+        """Returns the fit's progress, for its checkpoint."""
         return Progress(step=self.step, curve=tuple(self.curve), wall_s=self.wall_s + self.elapsed_s())
 
     def end(self) -> None:
-        """Counts its time; raises what came of telling the driver of it, where that failed."""
+        """Adds the elapsed time to `wall_s`; raises what `report` or the checkpoint's `emit` raised during the fit."""
         broken_off = self.broken_off or (self.checkpoint and self.checkpoint.broken_off)
         if broken_off:
             raise broken_off
         self.wall_s += self.elapsed_s()
 
     def begins_anew(self, fault: ModelFault) -> bool:
-        """Whether it went on from a checkpoint of which its model says that it is none of such a fit, and now will
-        not."""
+        """Drops the fit's checkpoint if that is what the model refused; returns whether it did.
+
+        The fit then begins anew.
+        """
         refused = isinstance(fault.__cause__, CheckpointRefused)
         return refused and self.checkpoint is not None and self.checkpoint.refuse(str(fault))
 
     def elapsed_s(self) -> float:
-        """Returns its share of the seconds since it began."""
+        """Returns the fit's share of the seconds since it began."""
         return (time.perf_counter() - self.began) / self.share
 
 
@@ -141,13 +147,13 @@ def run_batch(
     """Runs trials on one base dataset and returns their results in the order of the specs.
 
     Args:
-        specs: of one cell or of many; those of one model and point are fitted as one batch.
+        specs: trials of one cell or of several; those with the same model and hyper-parameters are fitted as one batch.
         base: the dataset that their fingerprints name.
-        device: a torch device, as the slot was given.
-        report: called as the fits go on; a trial that it answers False for ends there, with status `stopped`. What it
-            raises ends the batch.
-        curve_spec: which learning curve is kept, and what ends trials early.
-        checkpoints: how often fits write down how far they are, and what they go on from; None for never.
+        device: torch device of the slot.
+        report: called with each trial's reports; where it returns False the trial ends, with status `stopped` (trials
+            that share a fit end once it returns False for all of them). An exception that it raises ends the batch.
+        curve_spec: which learning curve to record, and the bars of early stopping; None for neither.
+        checkpoints: settings of checkpoints, with those to resume from; None for no checkpoints.
     """
     started = time.perf_counter()
     memory.reset_peak()
@@ -180,7 +186,7 @@ def run_batch(
 
 
 def look_up_models(specs: Sequence[TrialSpec]) -> None:
-    """Imports the models of trials, which takes time once; what cannot be imported is left to fail its trials."""
+    """Imports the models of trials ahead of time; a model that cannot be imported fails its trials later."""
     for name in {spec.model for spec in specs}:
         with suppress(ModelFault):
             guarded(registered.model_info)(name)
@@ -189,7 +195,7 @@ def look_up_models(specs: Sequence[TrialSpec]) -> None:
 def _run_cell(specs: list[TrialSpec], batch: _Batch) -> list[TrialResult]:
     try:
         info = guarded(registered.model_info)(specs[0].model)
-    except ModelFault as fault:  # a plug-in that this machine lacks, or whose file it cannot import: the driver could
+    except ModelFault as fault:  # a plug-in that this machine lacks or cannot import, although the driver could
         failure = replace(failure_of(fault), kind=MISSING_PLUGIN)
         return [_failed(spec, failure, 0.0) for spec in specs]
     try:
@@ -211,8 +217,11 @@ def _run_cell(specs: list[TrialSpec], batch: _Batch) -> list[TrialResult]:
 def _prepare(
     specs: list[TrialSpec], batch: _Batch, info: ModelInfo, needs: frozenset[Need]
 ) -> tuple[list[_Fit], list[TrialResult]]:
-    """Makes the data of each trial: once for all seeds where the seed does not change them, and then one fit for all
-    where it does not change the model either."""
+    """Prepares the data of each trial, and returns the fits to make and the results of trials whose data are refused.
+
+    Trials share their data where the seed does not change these, and share the fit where it does not change the model
+    either.
+    """
     fits: dict[str, _Fit] = {}
     made: dict[str, TrialData] = {}
     refused: list[TrialResult] = []
@@ -238,11 +247,11 @@ def _prepare(
 
 
 def _context(fit: _Fit, batch: _Batch, *, sees_gold: bool) -> FitContext:
-    """Hands a fit what it may see. Its reports are scored here: gold stays out of the model's reach."""
+    """Returns the context of a fit. Its reports are scored here, so that the model never sees gold."""
 
     def report_each(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
         step, objective, score = int(step), float(objective), None
-        if step <= fit.resumed:  # a part of the fit that is made again: it was told, and went on
+        if step <= fit.resumed:  # repeated after resuming: it was reported before, and the fit went on
             return True
         fit.step = step
         if predictor is not None and fit.curve_spec.is_due(step):
@@ -251,7 +260,7 @@ def _context(fit: _Fit, batch: _Batch, *, sees_gold: bool) -> FitContext:
             fit.take_score(step, score)
         told = [TrialProgressed(key=spec.key, step=step, objective=objective, score=score) for spec in fit.specs]
         try:
-            answers = [batch.report(event) for event in told]  # each hears of it, whatever the others say
+            answers = [batch.report(event) for event in told]  # all are reported, whatever the answers
             fit.goes_on = any(
                 answer and spec.key not in fit.stops for answer, spec in zip(answers, fit.specs, strict=True)
             )
@@ -270,7 +279,7 @@ def _context(fit: _Fit, batch: _Batch, *, sees_gold: bool) -> FitContext:
 
 
 def _score_now(metric: str, predictor: Callable[[], Predictor], trial: TrialData) -> float | None:
-    """Returns a score of a fit that goes on; None where its predictor is no good yet: its end will tell."""
+    """Returns a score of a running fit; None where its predictor fails: the end of the fit will show why."""
     try:
         return score_of(metric, guarded(predictor)(), trial)
     except (ModelFault, FitFailed):
@@ -278,7 +287,7 @@ def _score_now(metric: str, predictor: Callable[[], Predictor], trial: TrialData
 
 
 def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> list[FitResult | Failure]:
-    """Fits all as one batch; one that raises is halved until the guilty stand alone."""
+    """Fits all as one batch; halves a batch that raises until each failing fit runs alone."""
     if not fits:
         return []
     for fit in fits:
@@ -297,7 +306,7 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
         fit.end()
     if fault is None:
         return list(fitted)
-    if sum(fit.begins_anew(fault) for fit in fits):  # all of them: it is not said whose checkpoint it was
+    if sum(fit.begins_anew(fault) for fit in fits):  # not `any`: the fault does not say whose it was
         return _fit(model, fits, contexts)
     if len(fits) == 1:
         return [failure_for_want_of_memory(fault) if of_memory(fault) else failure_of(fault)]
@@ -327,7 +336,16 @@ def _finish(fit: _Fit, fitted: FitResult | Failure, info: ModelInfo, *, sees_gol
 def _scored(
     fitted: FitResult, trial: TrialData, info: ModelInfo, sees_gold: bool, reported: bool
 ) -> TrialResult | Failure:
-    """Scores one fit; what comes back has no key yet. For the report the scores of single items are kept as well."""
+    """Scores one fit; returns a result without a key, or a failure.
+
+    Args:
+        fitted: the model's result.
+        trial: the trial's data.
+        info: the model's.
+        sees_gold: whether the model was given gold; it is not flagged then.
+        reported: whether a trial of the report is among the fit's: the scores of single items and of the baselines are
+            kept then.
+    """
     try:
         fitted = checked_fit(fitted, trial.training)
         if not np.isfinite(fitted.objective).all():
@@ -348,7 +366,7 @@ def _scored(
         artifacts, left_out = within_limit(arrays)
         evidence = evidence_of(trial, gold=reported)
     except (ModelFault, FitFailed) as error:
-        if of_memory(error):  # of a batch: fewer are tried (`within_memory`)
+        if of_memory(error):  # `within_memory` tries again with fewer trials
             raise
         return failure_of(error)
     return TrialResult(
@@ -366,7 +384,7 @@ def _scored(
 
 
 def thinned(objective: Objective) -> list[float]:
-    """Returns at most 500 values, evenly spaced, the first and the last among them."""
+    """Returns at most `MOST_OBJECTIVE_VALUES` values, evenly spaced, with the first and the last among them."""
     if len(objective) > MOST_OBJECTIVE_VALUES:
         objective = objective[np.linspace(0, len(objective) - 1, MOST_OBJECTIVE_VALUES).round().astype(np.int64)]
     return objective.tolist()

@@ -1,12 +1,12 @@
 """All metrics of one fitted model, from the table in `metrics.known`. A metric that does not apply is absent.
 
-Of single answers, those that were held out and those to dev and test items are scored by what the fit says of their
-annotators, where these are known; of an annotator without a training label it says what it says of the crowd.
+Metrics of items are named `<split>_<metric>`: `train` scores the fit's own item probabilities, `dev` and `test` the
+predictor's default use; a further use adds `.<use>`. Where any item of a split has gold, only items with gold are
+scored; else all items are, against the label distribution of their own annotations. Training items without gold are
+scored only by their divergence from that distribution, as the labels that trained cannot say who is right.
 
-Metrics of items are `<split>_<metric>`: `train` scores the fit's own item probabilities, `dev` and `test` the
-predictor's default use, a further use adds `.<use>`. Where any item of a split has gold, only items with gold are
-scored; else all items are, against the label distribution of their own annotations: training items by their divergence
-from it alone, as what they trained on cannot say who is right.
+Metrics of single labels score held-out labels, and labels of dev and test items. They are scored by the probabilities
+that the fit gives for their annotators, where these are known; for one without a training label, by the crowd's.
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,10 +50,10 @@ from crowdsweep.trial.model_calls import guarded
 
 
 def scored_items(fit: FitResult, trial: TrialData) -> dict[tuple[str, str], ScoredItems]:
-    """Returns what the fit says of the items that are scored: by split, and by what the names of its metrics end in.
+    """Returns the scored items with the fit's predictions, by split and by the suffix of metric names (`.<use>` or "").
 
     Raises:
-        ModelFault: the model's predictor raised.
+        ModelFault: the model's predictor raised an exception.
         FitFailed: predictions have the wrong shape or are not finite.
     """
     found: dict[tuple[str, str], ScoredItems] = {}
@@ -68,17 +68,19 @@ def scored_items(fit: FitResult, trial: TrialData) -> dict[tuple[str, str], Scor
 def score(
     fit: FitResult, trial: TrialData, scored: Mapping[tuple[str, str], ScoredItems]
 ) -> tuple[dict[str, float], Confusion | None]:
-    """Returns every metric that applies, and the crowd's estimated matrix where the model has one (one matrix: of
-    multi-label answers, which have one for each class, none is returned).
+    """Returns every metric that applies, and the crowd's estimated confusion matrix.
+
+    The matrix is None where the model has no annotators or there are no labels, and for multi-label data, which have
+    one matrix per class.
 
     Args:
-        fit: what is scored.
-        trial: by what.
-        scored: `scored_items` of both.
+        fit: the fit to score.
+        trial: the trial's data, with the references.
+        scored: what `scored_items` returned for both.
 
     Raises:
-        ModelFault: the model's annotator model or label probabilities raised.
-        FitFailed: an annotator's matrix is not finite.
+        ModelFault: the model's annotator model or label probabilities raised an exception.
+        FitFailed: an annotator's matrix is not finite, or an array has the wrong shape.
     """
     annotations = trial.training.annotations
     metrics: dict[str, float] = {metric.name: float(metric.score(annotations)) for metric in COUNT_METRICS}
@@ -103,10 +105,10 @@ def score(
 
 
 def score_of(metric: str, predictor: Predictor, trial: TrialData) -> float | None:
-    """Returns one metric of dev items (`dev_kl.snap`), of a fit that still goes on; None where it does not apply.
+    """Returns one metric of dev items (`dev_kl.snap`) for a running fit; None where it does not apply or is not finite.
 
     Raises:
-        ModelFault, FitFailed: as `score`.
+        ModelFault, FitFailed: as `scored_items`.
     """
     info, use = info_of(metric), metric.partition(".")[2]
     evaluation = trial.evaluation.get("dev")
@@ -130,7 +132,7 @@ def _applies(metric: ItemMetric, scored: ScoredItems) -> bool:
 def _predicted(
     split: str, fit: FitResult, evaluation: EvaluationSet, trial: TrialData
 ) -> Iterator[tuple[str, ItemProbs]]:
-    """Yields what the fit says of the items of a split, with what the names of its metrics end in."""
+    """Yields (suffix of metric names, the fit's predictions for the items of a split) for each use of the predictor."""
     if split == "train":
         yield "", fit.item_probs
     elif fit.predictor is not None:
@@ -156,7 +158,7 @@ def _predictions(predictor: Predictor, items: Items, use: str, training: Trainin
 
 
 def _unseen_answers(fit: FitResult, trial: TrialData) -> Iterator[tuple[str, HeldoutAnswers]]:
-    """Yields answers that the fit did not see, by where they come from, with the probabilities that it gives them."""
+    """Yields ("heldout", "dev" or "test", labels that the fit did not see, with the probabilities that it gives)."""
     training = trial.training
     if fit.label_probs is None:
         return
@@ -175,8 +177,11 @@ def _unseen_answers(fit: FitResult, trial: TrialData) -> Iterator[tuple[str, Hel
 def _of_unseen_items(
     fit: FitResult, predictor: Predictor, part: EvaluationSet, training: TrainingData
 ) -> LabelProbs | None:
-    """Returns the probabilities of answers to the scored items of a split; None where the model does not say: of
-    multi-label data, whose annotators' matrices are of single classes, only what it says itself is known."""
+    """Returns the label probabilities for the scored items of a split; None where the model does not give them.
+
+    That is so for multi-label data and a model with annotators but no `unseen_label_probs`: its matrices are of single
+    classes.
+    """
     own = fit.unseen_label_probs
     if own is not None:
         label_probs = _checked_label_probs(partial(own, part.items), training.n_classes)
@@ -197,12 +202,12 @@ def _checked_label_probs(label_probs: LabelProbs, n_classes: int) -> LabelProbs:
 
 
 def scored_part(evaluation: EvaluationSet, probs: ItemProbs, trial: TrialData) -> ScoredItems | None:
-    """Returns the items of a split that are scored, with what is predicted for them; None where there are none.
+    """Returns the scored items of a split with their predictions; None where there are none.
 
     Args:
         evaluation: the split.
-        probs: for all of its items.
-        trial: of which it is part.
+        probs: predictions for all of its items.
+        trial: the trial's data.
     """
     kept = evaluation.has_gold if evaluation.has_gold.any() else np.ones(len(evaluation.scored), dtype=bool)
     if not kept.any():
@@ -219,7 +224,7 @@ def scored_part(evaluation: EvaluationSet, probs: ItemProbs, trial: TrialData) -
 
 
 def _whole_units(evaluation: EvaluationSet, kept: Bool[np.ndarray, " scored"]) -> Int32[np.ndarray, " kept"] | None:
-    """Returns the unit of each item that is scored, -1 where another item of the unit is not."""
+    """Returns the unit of each scored item, -1 where some item of the unit is not scored; None without units."""
     if evaluation.items.unit is None:
         return None
     left_out = np.ones(evaluation.items.n_items, dtype=bool)
@@ -229,7 +234,12 @@ def _whole_units(evaluation: EvaluationSet, kept: Bool[np.ndarray, " scored"]) -
 
 
 class _GuardedMatrices:
-    """A model's annotator matrices, its exceptions being the model's; `shape` is that of one annotator's."""
+    """A model's annotator matrices, checked for shape; exceptions of the model's code become `ModelFault`.
+
+    Args:
+        annotators: the model's.
+        shape: of one annotator's matrix.
+    """
 
     def __init__(self, annotators: AnnotatorModel, shape: tuple[int, ...]) -> None:
         self._confusion = guarded(annotators.confusion)
@@ -254,7 +264,7 @@ def _scored_crowd(annotators: AnnotatorModel, item_probs: ItemProbs, trial: Tria
     counted = None
     if trial.gold.counts_answers:
         counted = (CountedChoosers.of_answers if multilabel else CountedCrowd)(annotations, trial.gold)
-    # One answer says nothing of a pseudo-annotator's matrix.
+    # Anonymous annotations have one label per pseudo-annotator, which says nothing of its matrix.
     true = counted if trial.crowd is None and not annotations.anonymous else trial.crowd
     return ScoredCrowd(
         estimated=estimated,

@@ -1,4 +1,4 @@
-"""The search space of a model in Ray Tune's terms."""
+"""The search space of a model as domains of Ray Tune."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from crowdsweep.search.space import Space
 
 
 def param_space(model: str, **fixed: Any) -> dict[str, Any]:
-    """Returns the default space of a model, hyper-parameter by hyper-parameter, as domains of Tune.
+    """Returns a model's default search space as Tune domains, by hyper-parameter.
 
-    Hyper-parameters that belong only beside certain values of others are drawn all the same, and left out by
-    `trainable` where they do not belong. A grid on a log scale becomes a choice among its values.
+    Tune draws conditional hyper-parameters in every trial; `trainable` drops them where they do not apply. A grid
+    becomes a choice among its values, also one on a log scale. A normal domain is not truncated.
 
     Args:
         model: registered name.
@@ -22,7 +22,7 @@ def param_space(model: str, **fixed: Any) -> dict[str, Any]:
 
     Raises:
         UnknownName: there is no such model, or it has no such hyper-parameter.
-        BadInput: nothing is left to search.
+        BadInput: no hyper-parameter is left to search.
     """
     registered.full_params(model, fixed)
     space = Space.parse(registered.model_info(model).space, f"default space of {model}").fixing(fixed)

@@ -1,9 +1,9 @@
-"""A model on a dataset as a function that Ray Tune trains.
+"""A model on a dataset as a trainable function of Ray Tune.
 
-A fit cannot be taken up in its middle: a checkpoint says how far a trial had come, and a trial that begins at one
-trains to that step again, in silence, and then goes on. So a trial that Tune restores has the numbers that it would
-have had; and one that takes another's place under population-based training has, from there on, the scores of a whole
-fit with its own hyper-parameters, which anybody can fit again.
+A checkpoint contains only the step that a trial had reached. A trial that starts from one trains again from the
+beginning, without reports up to that step, and then goes on. So a trial that Tune restores has the same numbers as
+without the interruption. Under population-based training, a trial that takes over another one's checkpoint has, from
+that step on, the scores of a whole fit with its own hyper-parameters. That fit can be reproduced.
 """
 
 import json
@@ -38,16 +38,16 @@ PROGRESS = "progress.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a trainable fits, whatever the point.
+    """Settings of a trainable, the same for all points.
 
     Attributes:
         model: registered name.
         fixed: hyper-parameters that are not searched.
-        dataset: name or folder.
-        dataset_params: of the dataset.
-        metric: that is reported.
-        seeds: how many fits, side by side; what is reported is their mean.
-        every: epochs or EM steps from one report to the next.
+        dataset: name or folder of the dataset.
+        dataset_params: parameters of the dataset.
+        metric: metric to report.
+        seeds: number of fits of each point, side by side; the mean of their scores is reported.
+        every: epochs or EM steps between reports.
         device: a torch device.
     """
 
@@ -61,16 +61,18 @@ class Job:
     device: str
 
     def point_of(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what Tune drew without what does not belong beside the rest of it."""
+        """Returns what Tune drew, without conditional hyper-parameters that do not apply."""
         space = Space.parse(registered.model_info(self.model).space)
         given = {**self.fixed, **config}
         return {name: value for name, value in config.items() if space.is_active(name, given)}
 
     def specs(self, config: Mapping[str, Any], base: CrowdDataset) -> list[TrialSpec]:
-        """Returns the trials of what Tune drew: on the seeds of searches, so that a report's are fresh.
+        """Returns the trials of what Tune drew, one per seed.
+
+        The seeds are those of searches, so that the seeds of a report remain unused.
 
         Raises:
-            BadInput: the model does not take it.
+            BadInput: the model does not accept the hyper-parameters.
         """
         point = self.point_of(config)
         heldout = Heldout().fraction if by_held_out(self.metric) else 0.0
@@ -103,24 +105,25 @@ def trainable(
     device: str = "cpu",
     **dataset_params: Any,
 ) -> Callable[..., None]:
-    """Returns a function for `ray.tune.Tuner`: it fits a model on what Tune draws, and reports how that goes.
+    """Returns a function for `ray.tune.Tuner` that fits a model with the hyper-parameters that Tune draws.
 
-    Each report has the metric under its own name (mean over the seeds), `METRIC_sd`, and `step`, by which schedulers
-    should count (`time_attr="step"`); the last one has the means of every metric at the fits' ends. Only metrics of dev
-    items, of models that label them while they train, are reported on the way; else there is one report, at the end.
+    Each report has the metric under its own name (mean over the seeds), `METRIC_sd` (standard deviation), and `step`,
+    by which schedulers should count (`time_attr="step"`); the last one has the means of all metrics at the end of the
+    fits. Only metrics of dev items, of models that predict them while they train, are reported during the fit;
+    otherwise there is one report, at the end.
 
     Args:
-        model: registered name, that of a plug-in too.
-        data: a dataset folder, a catalogue name, or whatever `crowdsweep.load` takes.
-        metric: that is reported: `dev_accuracy`, `dev_kl`, `heldout_loglik`, …
-        seeds: fits of each point, side by side as one batch.
+        model: registered name of a model, also of a plug-in.
+        data: a dataset folder, a catalogue name, or anything else that `crowdsweep.load` takes.
+        metric: metric to report: `dev_accuracy`, `dev_kl`, `heldout_loglik`, …
+        seeds: number of fits of each point, side by side as one batch.
         params: hyper-parameters that are not searched.
-        every: epochs or EM steps from one report to the next.
-        device: a torch device; with `tune.with_resources(…, {"gpu": 1})` it is "cuda".
-        dataset_params: of the dataset (`annotators=100`).
+        every: epochs or EM steps between reports.
+        device: a torch device; with `tune.with_resources(…, {"gpu": 1})`, "cuda".
+        dataset_params: parameters of the dataset (`annotators=100`).
 
     Raises:
-        BadInput: something of that cannot be used; the message says which.
+        BadInput: an argument cannot be used; the message says which.
     """
     check_metric_name(metric, "metric")
     loaded = load(data, **dataset_params)
@@ -139,7 +142,7 @@ def trainable(
 
 
 def _fit(config: Mapping[str, Any], job: Job, base: CrowdDataset, plugins: Sequence[CarriedFolder]) -> None:
-    """One trial of Tune."""
+    """Runs one trial of Tune."""
     search_here(plugins, Path.cwd())
     specs = job.specs(config, base)
     rounds, begins = Rounds([spec.key for spec in specs]), _step_of(tune.get_checkpoint())
@@ -160,11 +163,10 @@ def _fit(config: Mapping[str, Any], job: Job, base: CrowdDataset, plugins: Seque
 
 
 def _ends(results: Sequence[TrialResult], job: Job) -> dict[str, float]:
-    """Returns the mean over the seeds of every metric that all of them have, and the standard deviation of the one that
-    is reported.
+    """Returns the mean over the seeds of every metric that all of them have, and the reported one's standard deviation.
 
     Raises:
-        FitFailed: a fit failed, or has no such metric.
+        FitFailed: a fit failed, or does not have the metric to report.
     """
     for result in results:
         if result.failure is not None:
@@ -184,7 +186,7 @@ def _report(metrics: Mapping[str, float], step: int) -> None:
 
 
 def _step_of(checkpoint: Any) -> int:
-    """Returns how far a trial had come; 0 for one that begins."""
+    """Returns the step in a trial's checkpoint; 0 without one."""
     if checkpoint is None:
         return 0
     with checkpoint.as_directory() as folder:

@@ -1,4 +1,4 @@
-"""Scores of several seeds, which come one by one, as one curve of their means."""
+"""Combines the scores of several seeds, which arrive one by one, into one curve of their means."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from statistics import fmean, pstdev
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One step of all seeds.
+    """Scores of all seeds at one step.
 
     Attributes:
-        step: epochs or EM steps made.
-        mean: of the seeds' scores; of one that had ended before, its last.
-        deviation: their standard deviation.
+        step: number of epochs or EM steps.
+        mean: mean of the seeds' scores; a seed that ended before this step counts with its last score.
+        deviation: standard deviation of these scores.
     """
 
     step: int
@@ -21,14 +21,14 @@ class Round:
 
 
 class Rounds:
-    """Puts the scores of a batch together.
+    """Combines the scores of a batch's trials, one for each seed, step by step.
 
     The seeds of a batch report in turn at each step, or one seed after another to its end, or parts of the batch do so.
-        A step is passed on once every seed has begun and it is known which take part in it: each has reached it, or the
-        seed that reports is beyond it.
+    A step is returned once every seed has a score and it is known which seeds take part in the step: all of them have
+    reached it, or the seed that reports is beyond it.
 
     Args:
-        keys: of the trials.
+        keys: keys of the trials.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class Rounds:
         self._told = 0
 
     def take(self, key: str, step: int, score: float) -> list[Round]:
-        """Takes a score, and returns the steps that can be told now, in their order."""
+        """Adds a score, and returns the steps that are complete now, in order."""
         self._scores[key][step] = score
         if not all(self._scores.values()):
             return []
@@ -44,7 +44,7 @@ class Rounds:
         return self._upto(max(step - 1, min(step, together)))
 
     def rest(self) -> list[Round]:
-        """Returns what has not been told, once the batch has ended; of trials without a score nothing."""
+        """Returns the remaining steps once the batch has ended; leaves out trials without a score."""
         self._scores = {key: own for key, own in self._scores.items() if own}
         return self._upto(max((max(own) for own in self._scores.values()), default=0))
 
