@@ -282,8 +282,8 @@ def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -
 def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome, tell: Callable[[str], object]) -> None:
     """Runs `crowdsweep label`, which registers the classifier, if the sweep file sets `tracking.register`.
 
-    Does nothing unless the sweep ended well. Keeps existing labels if this run has no new results. Never raises, because
-    the sweep itself has succeeded; an error becomes a warning.
+    Does nothing unless the sweep ended well. Keeps existing labels if this run has no new results. Never raises: the
+    sweep itself has succeeded, so that an error becomes a warning.
 
     Args:
         found, config, outcome: of the sweep.

@@ -12,8 +12,8 @@ import sys
 import numpy as np
 from jaxtyping import Float32, Float64, Int32, Int64, Num, Shaped
 
-# Lower bound of every probability whose logarithm is taken. It is part of the definition of unsmoothed models: with exact
-# zeros, a lower floor changes the accuracy of Dawid-Skene by up to two points.
+# Lower bound of every probability whose logarithm is taken. It is part of the definition of unsmoothed models: with
+# exact zeros, a lower floor changes the accuracy of Dawid-Skene by up to two points.
 LOG_FLOOR = 1e-12
 
 ItemCodes = Int32[np.ndarray, " annotations"]
