@@ -2,11 +2,11 @@
 
     import crowdsweep as cs
 
-    data = cs.load("pets")                        a dataset folder, a catalogue name, or a table of labels
+    data = cs.load("pets")                        a dataset folder, a catalogue name, or a table of annotators' labels
     fit = cs.fit("hierarchical-dawid-skene", data)
     fit.labels.to_pandas()                        Arrow tables; .probabilities, .annotators, .next_items
-    cs.add("pets", answers)                       adds new labels to the folder
-    found = cs.run("sweep.yaml")                  .table, .recommended(), .label(); cs.sweeps() are included
+    cs.add("pets", answers)                       adds annotators' new labels to the folder
+    found = cs.run("sweep.yaml")                  .table, .recommended(), .label(); cs.sweeps() are bundled
 
 Each name is imported on first use, so that `import crowdsweep` is fast. Errors are those of `crowdsweep.errors`;
 unusable input raises `BadInput`, which is a `ValueError`.

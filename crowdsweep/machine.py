@@ -1,7 +1,7 @@
 """The CPU cores and memory that this process may use, within the limits of its container or job.
 
-Memory is known on Linux only. A limit may be set on the process's own control group or on any group above it, in the
-files of control groups version 2 or 1.
+Memory is known on Linux only. Limits are read from the control groups (version 2 or 1) of the process and from all
+groups above them.
 """
 
 import math
@@ -29,7 +29,7 @@ def usable_cores() -> int:
 
 
 def memory_bytes() -> int | None:
-    """Returns the total memory available to this process: that of the machine or its group's limit; None if unknown."""
+    """Returns the memory that this process may use in total, by machine and group limits; None if unknown."""
     found = [limit for folder in _group_folders("memory") if (limit := _limit_of(folder)) is not None]
     with suppress(OSError, KeyError, ValueError):
         found.append(_numbers(_MACHINE)["MemTotal:"] * 1024)
@@ -37,7 +37,7 @@ def memory_bytes() -> int | None:
 
 
 def free_bytes() -> int | None:
-    """Returns the free memory of the machine or of the process's groups, whichever is less; None if unknown."""
+    """Returns the memory that is free for this process, by machine and group limits; None if unknown."""
     found: list[int] = []
     with suppress(OSError, KeyError, ValueError):
         found.append(_numbers(_MACHINE)["MemAvailable:"] * 1024)

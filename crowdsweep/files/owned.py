@@ -173,7 +173,7 @@ def _check_ours(folder: int, listed: Listed, fresh: Mapping[str, str], kind: Kin
 
 
 def _is_free(folder: int, name: str, listed: Listed, digest: str, kind: Kind) -> bool:
-    """Whether a name may be written: it is unused, or its file is crowdsweep's or already has the new content."""
+    """Whether a name may be written: it is unused, a replaceable link, crowdsweep's, or has the new content already."""
     try:
         with above(folder, name) as (inner, own):
             mode = mode_of(inner, own)

@@ -1,7 +1,7 @@
 """Checkpoints of unfinished trials, as files beside the journal's rows: `checkpoints/<key>-<step>-<digest>`.
 
-A later checkpoint of a trial has another name and is written before the earlier one is removed, so that a driver that
-dies in between leaves a complete one. If there are several, the one of the latest step counts. This module handles
+A later checkpoint of a trial has another name, and is written before the earlier one is removed. A driver that dies in
+between thus leaves a complete checkpoint. If there are several, the one of the latest step counts. This module handles
 bytes; `trial.checkpoints` interprets them.
 """
 

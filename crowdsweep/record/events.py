@@ -28,7 +28,7 @@ class SweepStarted:
         plan: of the sweep.
         environment: versions, git commit, host, python; never a secret.
         resumed: whether the journal already contained rows.
-        time: of the start.
+        time: of the start, in seconds since the epoch.
     """
 
     name: str
@@ -238,7 +238,7 @@ class SweepFinished:
 
     Attributes:
         status: of the sweep; neither `new` nor `running`.
-        time: of the end.
+        time: of the end, in seconds since the epoch.
 
     Raises:
         ValueError: the status is `new` or `running`.

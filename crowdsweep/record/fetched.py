@@ -142,8 +142,8 @@ def _fetched(objects: Objects, folder: Path, names: Iterable[str], last: Sequenc
 def _sent_back(objects: Objects, folder: Path, kind: Kind, before: dict[str, bytes]) -> None:
     """Uploads the files of a folder that changed, and removes the objects of those that are gone.
 
-    A file list with both old and new files is written first, and the files that describe the others (`Kind.last`) are
-    written last, so that a killed writer leaves no unlisted file.
+    A file list with both old and new files is written first, so that a killed writer leaves no unlisted file. The files
+    that describe the others (`Kind.last`) are written last.
 
     Args:
         objects: of the place.

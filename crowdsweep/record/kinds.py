@@ -150,7 +150,7 @@ _RANKS = {Status.STOPPED: 0, Status.FAILED: 2, Status.OK: 3}  # a later result o
 
 
 def _rank(result: TrialResult) -> int:
-    """Returns the rank of a result; a failure of infrastructure, after which the trial is rerun, is below its own."""
+    """Returns the rank of a result; a failure by infrastructure ranks below a failure of the trial itself."""
     return 1 if result.failure is not None and result.failure.of_infrastructure else _RANKS[result.status]
 
 

@@ -1,8 +1,8 @@
 """Byte format of the journal in an object store: numbered objects, packs of them, and their errors.
 
-An object `journal/000000000017.rows` contains a head line, which says who wrote it, and rows, each sealed and chained
-to the previous one as in a file (`rows`). It is created only if its number is free, so each number has one writer. An
-object without rows says that a driver begins or ends.
+An object `journal/000000000017.rows` contains a head line, which says who wrote it, and rows. Each row is sealed and
+chained to the previous one, as in a file (`rows`). An object is created only if its number is free, so each number has
+one writer. An object without rows says that a driver begins or ends.
 
 A pack `packs/000000000001-000000000256.rows` is the concatenation of these objects, so that one request reads many. The
 objects remain. If several packs begin with the same number, the longest counts: `repair` writes one over all objects.

@@ -71,7 +71,7 @@ class Objects:
         client: for the bucket; None: the client of the place's connection, made from the current environment.
 
     Raises:
-        BadInput: the package for object stores is not installed, or the environment does not configure this store.
+        BadInput: the package `obstore` is not installed, or the environment does not configure this store.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
     """Returns a new client for the bucket of a place.
 
     Raises:
-        BadInput: the package for object stores is not installed, or the environment does not configure this store.
+        BadInput: the package `obstore` is not installed, or the environment does not configure this store.
     """
     try:
         from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra

@@ -2,8 +2,8 @@
 
 Rules for rows:
 
-1. Every row with a matching checksum is kept, even if an editor or a transfer changed its line end, put a byte order
-   mark before the first row, or joined several rows into one line.
+1. Every row with a matching checksum is kept. An editor or a transfer may have changed its line end, joined several
+   rows into one line, or put a byte order mark before the first row.
 2. The rows are sorted by their numbers; of duplicates one is kept.
 3. The end of a trial whose arrays are missing or damaged (`kept_arrays`) is dropped: the trial runs again and keeps its
    arrays anew.

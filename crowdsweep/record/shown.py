@@ -2,8 +2,8 @@
 
 A journal keeps every trial that its sweep ever asked for. The trials shown are those of the latest driver's plan: for a
 fixed point, the trials of its cell; for a search, the trials of its points, and the re-scored trials of the points that
-it has selected. Trials of another point, dataset, fingerprint, model version or hold-out, of a removed model, or with
-seeds beyond those asked for, are left out, or marked if the caller wants all trials.
+it has selected. Left out are trials of another point, dataset, fingerprint, model version or hold-out, of a removed
+model, or with seeds beyond those asked for. If the caller wants all trials, these are marked instead.
 """
 
 from collections import Counter
