@@ -13,7 +13,7 @@ _BEFORE = "before"  # folder in the draft that keeps the previous files
 class Placing:
     """A context manager that moves files of a draft into a folder and undoes all moves if an exception ends it.
 
-    Until then, a hard link keeps each previous file. On a file system without hard links, moves are not undone.
+    Meanwhile, a hard link keeps each previous file. On a file system without hard links, moves are not undone.
 
     Args:
         draft: holds the complete files.

@@ -1,7 +1,7 @@
 """Validation of records read from files, which somebody may have changed: a typed record or an error naming the fault.
 
-A record declares its fields with the types of this module. Pydantic checks the values and converts none of them, except
-lists to tuples. Records that code constructs are not validated.
+A record declares its fields with the types of this module. Pydantic checks the values strictly: it never converts text
+to numbers, for example. Records that code constructs are not validated.
 """
 
 from collections.abc import Callable, Sequence
