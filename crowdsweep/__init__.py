@@ -2,14 +2,14 @@
 
     import crowdsweep as cs
 
-    data = cs.load("pets")                        a dataset folder, a catalogue name, or a table of answers
+    data = cs.load("pets")                        a dataset folder, a catalogue name, or a table of annotators' labels
     fit = cs.fit("hierarchical-dawid-skene", data)
     fit.labels.to_pandas()                        Arrow tables; .probabilities, .annotators, .next_items
-    cs.add("pets", answers)                       new answers join the folder
-    found = cs.run("sweep.yaml")                  .table, .recommended(), .label(); cs.sweeps() come along
+    cs.add("pets", answers)                       adds annotators' new labels to the folder
+    found = cs.run("sweep.yaml")                  .table, .recommended(), .label(); cs.sweeps() are bundled
 
-What is here is imported when it is first used, so that `import crowdsweep` costs next to nothing. Errors are those of
-`crowdsweep.errors`; what a person gave that cannot be used is a `BadInput`, which is a `ValueError`.
+Each name is imported on first use, so that `import crowdsweep` is fast. Errors are those of `crowdsweep.errors`;
+unusable input raises `BadInput`, which is a `ValueError`.
 """
 
 from importlib import import_module
@@ -62,8 +62,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for; afterwards it stands here."""
-    if name == "models":  # the package of that name, which can be called: importing any model puts it here
+    """Imports a public name on first use and stores it in this module."""
+    if name == "models":  # a callable package; Python stores it in this module when any model is imported
         return import_module("crowdsweep.models")
     if name == "__version__":
         value: Any = import_module("importlib.metadata").version("crowdsweep")

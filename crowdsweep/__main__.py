@@ -1,4 +1,4 @@
-"""`python -m crowdsweep` and the `crowdsweep` command."""
+"""Entry point of `python -m crowdsweep` and the `crowdsweep` command."""
 
 import gc
 import logging
@@ -6,22 +6,23 @@ import os
 import sys
 from contextlib import suppress
 
-# One thread for the numeric libraries of this process: the arrays of a trial are so small that a second thread was
-# measured to cost more than it gives, and the inline engine runs one batch at a time. To be set before any of them is
-# loaded. Slots on Ray set their own, by the CPUs that they were given.
+# The numeric libraries of this process use one thread: a trial's arrays are so small that a second thread was measured
+# to cost more than it saves, and the inline engine runs one batch at a time. The variables must be set before any of
+# these libraries is loaded. Slots on Ray set their own number, from their CPUs.
 for _library in ("OMP", "MKL", "OPENBLAS"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 
-# A command makes many records and little garbage: by Python's own settings looking for it took 7 % of a large report.
+# A command creates many records and little garbage: with Python's default thresholds, garbage collection took 7 % of
+# the time of a large report.
 gc.set_threshold(100_000, 50, 100)
 
 
 def main() -> None:
-    """Runs the command line; a `CrowdsweepError` is printed as one message, without a traceback, and exits with 2.
+    """Runs the command line and exits; a `CrowdsweepError` is printed as one message without a traceback, with code 2.
 
-    All is closed and written when it returns. Libraries' threads are not waited for: one that looks for a cluster that
-    is gone, or still reads, may crash the process at its end and take the exit code with it.
+    When the command line has returned, everything is closed and written. The process then exits without waiting for
+    threads of libraries: one that still reads, or looks for a lost cluster, could crash it and change its exit code.
     """
     from crowdsweep.cli.interrupts import Attention
     from crowdsweep.cli.outcome import EXIT_BAD_INPUT, EXIT_INTERRUPTED
@@ -39,7 +40,7 @@ def main() -> None:
         if not attention.presses:
             raise
         code = _interrupted(error)
-    if attention.presses and code == EXIT_BAD_INPUT:  # an error that the interrupt led to
+    if attention.presses and code == EXIT_BAD_INPUT:  # the interrupt caused the error
         code = EXIT_INTERRUPTED
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def _interrupted(error: BaseException) -> int:
-    """Says that a command was broken off; what else that led to is said too, on the same line."""
+    """Prints that a command was interrupted, with the resulting error on the same line, and returns the exit code."""
     from crowdsweep.cli.outcome import EXIT_INTERRUPTED
     from crowdsweep.errors import Interrupted, error_words, plain
 

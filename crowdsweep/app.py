@@ -1,6 +1,6 @@
-"""Actions on a sweep that command line and Python share: run it, finish it, say how it ended, register its labels.
+"""Actions on a sweep that the command line and Python share: run it, report on it, notify others, register its labels.
 
-What comes after the last trial imports what it needs then: the first trial does not wait for statistics and drawing.
+Code that runs after the last trial has local imports, so that the first trial does not wait for statistics and drawing.
 """
 
 import logging
@@ -45,13 +45,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class NextSteps:
-    """What a person does next with a sweep, as it is typed where that person runs it: in a shell, or in Python.
+    """Commands that messages suggest for a sweep, in the syntax of the user's interface: a shell or Python.
 
     Attributes:
-        go_on: goes on with the sweep.
-        retry: goes on, and runs again what failed.
-        with_key: goes on, a key of the sweep file having another value.
-        status: says how far the sweep is, and what failed.
+        go_on: resumes the sweep.
+        retry: resumes the sweep and reruns its failed trials.
+        with_key: (key of the sweep file, value) → a command that resumes the sweep with that value.
+        status: shows the progress of the sweep and its failures.
         report: writes the report.
     """
 
@@ -63,14 +63,14 @@ class NextSteps:
 
 
 class How(TypedDict, total=False):
-    """How a sweep is run, whatever its file asks for.
+    """Options of a run that the sweep file does not set, or that override it.
 
     Attributes:
-        engine: overrides the sweep file's.
+        engine: overrides the engine of the sweep file.
         address: of a Ray cluster to join; see `cluster.connect`.
-        quiet: no progress.
-        retry_failed: runs again what failed in earlier runs.
-        live: keeps the report's page up to date meanwhile, and tells its address.
+        quiet: whether to show no progress.
+        retry_failed: whether to rerun trials that failed in earlier runs.
+        live: whether to keep the report's page up to date during the run, and print its address.
     """
 
     engine: Engine | None
@@ -90,14 +90,14 @@ def run_to_the_end(
     command: str | None = None,
     **how: Unpack[How],
 ) -> SweepOutcome:
-    """Runs a sweep, writes its report, registers what its file asks for, and tells others.
+    """Runs a sweep, writes its report, registers its classifier if the sweep file says so, and sends notifications.
 
     Args:
         config, store, how: as for `run`.
-        tell: takes what was registered, in words.
-        show: takes what the sweep found, once the report is written.
-        show_end: takes how the run ended, also where the report cannot be written.
-        command: that is told of the end; see `notify_targets`.
+        tell: called with a message about what was registered.
+        show: called with the analysed sweep, once the report is written.
+        show_end: called with the outcome of the run, even if the report cannot be written.
+        command: the command to notify of the end; see `notify_targets`.
 
     Raises:
         BadInput, JournalLocked, InfeasibleRequest, NotWritten, NotOurs: as `run` and `finish`.
@@ -118,11 +118,16 @@ def run_to_the_end(
 
 
 def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
-    """Runs a sweep, or goes on with it, with its record in a folder that is made where it is missing.
+    """Runs or resumes a sweep and returns its outcome.
+
+    Args:
+        config: of the sweep.
+        store: where the record is kept; created if it is missing.
+        how: options of the run, see `How`.
 
     Raises:
-        BadInput: the sweep cannot be run as it stands; nothing was run or written.
-        JournalLocked: another driver is at work on this record.
+        BadInput: the sweep cannot be run with this input; nothing was run or written.
+        JournalLocked: another driver is writing this record.
         InfeasibleRequest: the cluster has no room for a single slot.
     """
     used, address, quiet = how.get("engine") or config.engine, how.get("address"), how.get("quiet", False)
@@ -130,7 +135,7 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
         raise BadInput(
             f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray"
         )
-    joined = wanted_address(address) if used == "ray" else None  # before the data are loaded, which may take long
+    joined = wanted_address(address) if used == "ray" else None  # fails before the data are loaded, which may take long
 
     def say(words: str) -> None:
         if not quiet:
@@ -146,7 +151,7 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
             check_store(store)
         for change in data_changes(plan, journal.state):
             _log.warning("%s", change)
-        interrupts = stack.enter_context(Interrupts())  # to the very end: nothing that closes is broken off
+        interrupts = stack.enter_context(Interrupts())  # until the end, so that no interrupt breaks off a close
         journal.heed(lambda: os.kill(os.getpid(), signal.SIGINT))
         if used == "ray":
             say("starting Ray…" if joined == "local" else f"joining the Ray cluster at {joined}…")
@@ -174,22 +179,23 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
 
 @contextmanager
 def notifying(config: SweepConfig, store: Store, command: str | None = None) -> Generator[list[SweepOutcome]]:
-    """Tells those whom a sweep file and a command line name that the sweep has ended, well or not, once all else is
-    done; who could not be told is said in one warning each. Nobody is told of a run that did not begin, or that a
-    person dropped.
+    """Sends notifications when the `with` block ends, whether the sweep succeeded or not.
+
+    The targets are those of the sweep file and of `command`. Each target that cannot be notified gets one warning.
+    No notification is sent for a run that did not begin, or that a user broke off.
 
     Args:
         config, store: of the sweep.
-        command: as `notify_targets`.
+        command: as for `notify_targets`.
 
     Yields:
-        A list that takes the outcome, once there is one.
+        A list, to which the caller appends the outcome of the run.
 
     Raises:
-        BadInput: the command is none that could be run here.
+        BadInput: the command cannot be run here.
     """
     others = notify_targets(config.notify.url, command)
-    if others.url:  # whatever is quiet: the file may be a stranger's
+    if others.url:  # even if quiet: somebody else may have written the file
         _say(f"{config.name}: {others.host} is told when this sweep ends (notify.url)")
     ended: list[SweepOutcome] = []
     error = ""
@@ -212,11 +218,12 @@ def notifying(config: SweepConfig, store: Store, command: str | None = None) -> 
 
 
 def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "AnalysedSweep | None":
-    """Writes the report of a sweep whose run has ended, and shows it in MLflow. What MLflow lacks is said in one
-    warning, with the command that makes up for it.
+    """Writes the report of a sweep whose run has ended, and adds it to MLflow.
+
+    If MLflow lacks something, one warning says so, with the command that adds it.
 
     Returns:
-        What the sweep found; None where a person had it broken off, and no report is written.
+        The analysed sweep; None, without a report, if a user broke the run off.
 
     Raises:
         NotWritten, NotOurs: as `write_report`.
@@ -236,7 +243,7 @@ def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "Analyse
 
 
 def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -> list[str]:
-    """Returns what a person should know of how a run ended, a line each; nothing where all is well."""
+    """Returns messages about how a run ended, one line each; empty if all went well."""
     words: list[str] = []
     if outcome.status == "interrupted":
         words.append(f"interrupted: nothing that finished is lost; go on with {then.go_on}")
@@ -273,13 +280,14 @@ def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -
 
 
 def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome, tell: Callable[[str], object]) -> None:
-    """Does what `crowdsweep label` does of a sweep that has ended well and whose file says `tracking.register`, so that
-    its classifier is registered. Labels that stand are left as they are where the sweep has no new results. Never
-    raises: the sweep has ended well whatever becomes of it.
+    """Runs `crowdsweep label`, which registers the classifier, if the sweep file sets `tracking.register`.
+
+    Does nothing unless the sweep ended well. Keeps existing labels if this run has no new results. Never raises: the
+    sweep itself has succeeded, so that an error becomes a warning.
 
     Args:
         found, config, outcome: of the sweep.
-        tell: takes what was done, in words.
+        tell: called with a message about what was done.
     """
     if not config.tracking.register or outcome.status != "done":
         return
@@ -303,7 +311,7 @@ def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome,
 
 
 def _say(words: str) -> None:
-    with suppress(OSError, ValueError):  # nobody reads any more
+    with suppress(OSError, ValueError):  # nobody reads the output any more
         tell(words)
 
 
@@ -317,13 +325,13 @@ def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
 
 
 def _terminal(journal: Journal) -> Mirror:
-    from crowdsweep.views.terminal.live import ConsoleMirror  # noqa: PLC0415 - rich is for people only
+    from crowdsweep.views.terminal.live import ConsoleMirror  # noqa: PLC0415 - rich is only needed to show progress
 
     return ConsoleMirror(look=lambda: journal.state)
 
 
 def _tracker(plan: Plan, store: Store, journal: Journal, interrupts: Interrupts) -> "MlflowMirror | None":
-    """Returns what writes MLflow; None where the sweep leaves it out."""
+    """Returns the mirror that writes MLflow; None if tracking is off or has no place to write to."""
     tracking = plan.config.tracking
     if not tracking.enabled:
         return None

@@ -1,9 +1,9 @@
-"""Array types with named axes, the one floor under logarithms, and division by what may be zero.
+"""Array types with named axes, the floor for logarithms, and division with a fallback for zero.
 
 Axis names used everywhere: `annotations` (A rows), `items` (N), `annotators` (T), `classes` (K; `true` and
-`observed` where a matrix has two class axes; of multi-label answers these are 0 not chosen, 1 chosen), `features` (D),
-`groups`, `clusters`, `replicas`, `steps` (of a fit, or of a block of them), `batch` (rows of one step), `rows` (any
-number of rows), `width` (numbers in a row).
+`observed` if a matrix has two class axes; for multi-label data these are 0 not chosen, 1 chosen), `features` (D),
+`groups`, `clusters`, `replicas`, `steps` (of a fit, or of a block of steps), `batch` (rows of one step), `rows` (any
+number of rows), `width` (numbers per row).
 """
 
 import mmap
@@ -12,8 +12,8 @@ import sys
 import numpy as np
 from jaxtyping import Float32, Float64, Int32, Int64, Num, Shaped
 
-# Under every probability whose logarithm is taken. It is part of the definition of unsmoothed models: with exact
-# zeros, a lower floor moves the accuracy of Dawid-Skene by up to two points.
+# Lower bound of every probability whose logarithm is taken. It is part of the definition of unsmoothed models: with
+# exact zeros, a lower floor changes the accuracy of Dawid-Skene by up to two points.
 LOG_FLOOR = 1e-12
 
 ItemCodes = Int32[np.ndarray, " annotations"]
@@ -33,16 +33,17 @@ ClassProbs = Float64[np.ndarray, " classes"]
 Objective = Float64[np.ndarray, " steps"]
 
 
-_PAGE = 512  # numbers of eight bytes in one page of memory
+_PAGE = 512  # 8-byte numbers per memory page
 
 
 def sparse_zeros(shape: tuple[int, int], written: int) -> Float64[np.ndarray, "rows width"]:
-    """Returns a table of zeros that takes memory only where it is written, if that is in few places: numpy's own takes
-    it two megabytes at a time.
+    """Returns a table of zeros; if few numbers will be written, only the memory pages that are written get allocated.
+
+    NumPy's own zeros may be allocated two megabytes at a time.
 
     Args:
         shape: of the table.
-        written: how many of its numbers will be, anywhere.
+        written: how many of its numbers will be written, in any places.
     """
     size = shape[0] * shape[1]
     if sys.platform != "linux" or written * _PAGE >= size:
@@ -70,9 +71,9 @@ def ratio(
     """Returns part / whole, elementwise; `at_zero` where the whole is zero.
 
     Args:
-        part: numerators.
-        whole: at least 0; the three broadcast.
-        at_zero: what stands where nothing was there to divide by.
+        part: numerators; the three arguments broadcast.
+        whole: denominators, at least 0.
+        at_zero: result where the denominator is zero.
     """
     there = whole > 0
     if np.ndim(at_zero) == 0 and there.all():  # the usual case, in a third of the time
@@ -87,7 +88,7 @@ def normalised_rows(
 
     Args:
         table: at least 0 everywhere.
-        at_zero: what a row of zeros becomes; None: uniform.
+        at_zero: replaces a row of zeros; None: uniform.
     """
     return ratio(
         table, table.sum(axis=-1, keepdims=True), at_zero=1.0 / table.shape[-1] if at_zero is None else at_zero
@@ -99,16 +100,17 @@ def add_rows(
     place: Num[np.ndarray, " rows"],
     rows: Float64[np.ndarray, " rows *shape"],
 ) -> None:
-    """Adds each row to the one at its place in a table, one after the other, as `np.add.at` does: that takes ten times
-    as long for rows as for numbers, so that they are laid out flat.
+    """Adds each row to the table row with its index, in order; repeated indices accumulate, as in `np.add.at`.
+
+    The table is flattened first, because `np.add.at` takes ten times as long for rows as for numbers.
 
     Args:
-        table: C-contiguous; is written to.
-        place: of each row.
+        table: C-contiguous; modified in place.
+        place: index of the table row for each of `rows`.
         rows: to be added.
 
     Raises:
-        ValueError: the table is not C-contiguous, so that what was added would be lost.
+        ValueError: the table is not C-contiguous; the sums would go into a copy and be lost.
     """
     if not table.flags.c_contiguous:
         raise ValueError(f"expected a C-contiguous table to add rows to, got strides {table.strides}")

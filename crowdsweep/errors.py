@@ -1,23 +1,23 @@
 """Every error that crowdsweep raises on purpose.
 
 CrowdsweepError
-├── BadInput (also ValueError)            what a person gave cannot be used
+├── BadInput (also ValueError)            input from a user that cannot be used
 │   ├── DataError                         a dataset, its files or its rows
-│   ├── NotOurs                           a file or folder in the way that crowdsweep did not write
+│   ├── NotOurs                           a file or folder that crowdsweep does not own and will not overwrite
 │   ├── SweepFileError                    a sweep file or a `--set`
 │   ├── SpaceError                        a search space
-│   └── UnknownName (also LookupError)    a model, dataset, template, metric or parameter that is not known
+│   └── UnknownName (also LookupError)    an unknown model, dataset, template, metric or parameter
 ├── FitFailed (also RuntimeError)         a model could not be fitted: the trial fails, the sweep goes on
 ├── InfeasibleRequest (also RuntimeError) resources that the cluster does not have and never will
 ├── SlotLost (also RuntimeError)          an actor or its node died more often than the limit allows
-├── NotWritten (also OSError)             a report, a table or another file that is made of the record
+├── NotWritten (also OSError)             a report, table or other file derived from the record
 └── JournalError (also OSError)           the record of a sweep
     ├── JournalLocked                     another driver is writing it
-    └── JournalDamaged                    rows that cannot be read, or that do not stand where they were written
+    └── JournalDamaged                    rows that cannot be read, or are not where they were written
 
-A message says what was expected, what came, where (`Where`), and what to do.
+A message says what was expected, what was given, where (`Where`), and what to do.
 
-`Interrupted` is no error: somebody asked a command to end.
+`Interrupted` is not an error: somebody asked a command to end.
 """
 
 import errno
@@ -35,8 +35,8 @@ _NO_MEMORY = (
     "Cannot allocate memory",
     "out of memory",
     "ALLOC_FAILED",
-)  # of Python, torch, libraries
-_NO_ERROR = "without exception set"  # what Python says of C code that failed and did not say why: it got no memory
+)  # messages of Python, torch and other libraries
+_NO_ERROR = "without exception set"  # Python's message if C code failed without an exception: it got no memory
 _LONGEST_MESSAGE = 4000
 _ENDLESS = re.compile(r"\S{400,}")
 _UNPRINTABLE = re.compile(
@@ -49,12 +49,12 @@ KeyPath = tuple[Key, ...]
 
 @dataclass(frozen=True)
 class Where:
-    """Where a value stands; as text, `file:line: key.path`.
+    """The position of a value in its source; as text, `file:line: key.path`.
 
     Attributes:
-        origins: `file:line`, or the `--set` a value came from, by key path; the nearest one above counts.
-        path: keys and list positions that lead to the value.
-        files: the file a value came from, empty where it is none, by key path; the nearest one above counts.
+        origins: key path → the `file:line` or the `--set` that a value came from; the nearest enclosing path counts.
+        path: keys and list indices that lead to the value.
+        files: key path → the file that a value came from, empty for no file; the nearest enclosing path counts.
     """
 
     origins: Mapping[KeyPath, str] = field(default_factory=dict, repr=False)
@@ -63,25 +63,25 @@ class Where:
 
     @classmethod
     def of(cls, where: "str | Where") -> "Where":
-        """Returns a place as it is, and plain text as the origin of a value."""
+        """Returns a `Where` unchanged, or a new one with the given text as the value's origin."""
         return where if isinstance(where, Where) else cls({(): where} if where else {})
 
     def at(self, *keys: Key) -> "Where":
-        """Returns the place of something inside."""
+        """Returns the position of a value nested in this one."""
         return Where(self.origins, (*self.path, *keys), self.files)
 
     def says(self, message: str) -> str:
-        """Returns the message with the place before it."""
+        """Returns the message, prefixed with the position."""
         return ": ".join(part for part in (str(self), message) if part)
 
     @property
     def file(self) -> str:
-        """The file the value came from; empty where it is none."""
+        """The file that the value came from; empty if it came from no file."""
         return next((self.files[path] for path in self._above() if path in self.files), "")
 
     @property
     def folder(self) -> Path:
-        """Where a relative path in the value begins: beside the file, else where this process stands."""
+        """The base of relative paths in the value: the file's folder, or the working directory if there is no file."""
         return Path(self.file).parent
 
     def _above(self) -> Iterator[KeyPath]:
@@ -93,18 +93,20 @@ class Where:
 
 
 def plain(text: str) -> str:
-    """Returns text that does nothing to a terminal or a file: what moves, hides, reorders or cannot be encoded is
-    written as an escape."""
+    """Returns text that is safe for terminals and files.
+
+    Characters that move the cursor, hide or reorder text, or cannot be encoded are replaced by escapes.
+    """
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def shortened(text: str, most: int = LONGEST_SHOWN) -> str:
-    """Returns text, cut where it is long."""
+    """Returns text, cut after `most` characters."""
     return text if len(text) <= most else text[:most] + " …"
 
 
 def shown(value: object) -> str:
-    """Returns a value as a message says it."""
+    """Returns a value as text for a message: `null`, `an object`, `a list`, or its repr of at most 60 characters."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -114,7 +116,7 @@ def shown(value: object) -> str:
 
 
 def is_want_of_memory(error: BaseException) -> bool:
-    """Whether an error of any library says that a process gets no more memory, for values, processes or threads."""
+    """Whether an error of any library means that memory ran out, for data, processes or threads."""
     return (
         isinstance(error, MemoryError)
         or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
@@ -124,12 +126,12 @@ def is_want_of_memory(error: BaseException) -> bool:
 
 
 def error_words(error: BaseException) -> str:
-    """Returns what a library said, on one line and not at length."""
+    """Returns the message of a library's error, shortened and on one line."""
     return shortened(" ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Returns the nearest known name as a question, or all of them where none is near."""
+    """Returns a question with the most similar known name, or a list of all known names if none is similar."""
     names = sorted(known)
     near = get_close_matches(name[:LONGEST_SHOWN], names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
@@ -139,29 +141,31 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, or another signal that asks a process to end: a person's, and never raised by a model."""
+    """A user's Ctrl-C, or another signal that asks the process to end; models never raise it."""
 
 
 def counts_as_press(number: int, presses: int) -> bool:
-    """Whether a signal is one more press of Ctrl-C; a terminal that is closed may say SIGHUP twice and means it once.
+    """Whether a signal counts as another press of Ctrl-C.
+
+    SIGHUP counts only as the first press, because closing a terminal may send it twice.
 
     Args:
         number: of the signal.
-        presses: before it.
+        presses: number of presses before this signal.
     """
     return number in ENDING_SIGNALS and (number != signal.SIGHUP or not presses)
 
 
 class CrowdsweepError(Exception):
-    """Root of the errors that crowdsweep raises on purpose."""
+    """Base class of the errors that crowdsweep raises on purpose."""
 
     def __str__(self) -> str:
-        """Returns the message; a word in it that nobody reads, as a file can hold for a name or a number, is cut."""
+        """Returns the message, cut at 4,000 characters; a word of 400 or more, as files may contain, is cut at 200."""
         return shortened(_ENDLESS.sub(lambda found: shortened(found[0]), super().__str__()), _LONGEST_MESSAGE)
 
 
 class BadInput(CrowdsweepError, ValueError):
-    """Input from a person cannot be used."""
+    """Input from a user cannot be used."""
 
 
 class DataError(BadInput):
@@ -169,7 +173,7 @@ class DataError(BadInput):
 
 
 class NotOurs(BadInput):
-    """A file or a folder is in the way that crowdsweep did not write, or that was changed since; it is kept."""
+    """A file or folder in the way was not written by crowdsweep, or was changed since; it is kept."""
 
 
 class SweepFileError(BadInput):
@@ -177,11 +181,11 @@ class SweepFileError(BadInput):
 
 
 class SpaceError(BadInput):
-    """A search space is not one, or not this model's."""
+    """A search space is invalid, or does not fit its model."""
 
 
 class UnknownName(BadInput, LookupError):
-    """A name that is not known; the message offers the nearest one that is."""
+    """A name is unknown; the message suggests the most similar known name."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         super().__init__(
@@ -194,11 +198,11 @@ class FitFailed(CrowdsweepError, RuntimeError):
 
 
 class ConvergenceWarning(UserWarning):
-    """A fit was used that ended while its objective still clearly improved."""
+    """A fit is used although its objective was still clearly improving when it ended."""
 
 
 class InfeasibleRequest(CrowdsweepError, RuntimeError):
-    """Resources were asked for that the cluster does not have."""
+    """The requested resources exceed what the cluster has."""
 
 
 class SlotLost(CrowdsweepError, RuntimeError):
@@ -206,7 +210,7 @@ class SlotLost(CrowdsweepError, RuntimeError):
 
 
 class NotWritten(CrowdsweepError, OSError):
-    """A file that is made of the record could not be written; what stood in its place stands."""
+    """A file derived from the record could not be written; the previous file is kept."""
 
 
 class JournalError(CrowdsweepError, OSError):
@@ -218,4 +222,4 @@ class JournalLocked(JournalError):
 
 
 class JournalDamaged(JournalError):
-    """The journal holds something else than its rows, each in its place, and a torn tail."""
+    """The journal contains something other than its rows in order and a torn tail."""

@@ -1,7 +1,7 @@
-"""The cores and memory of this machine that a container or a job leaves to this process.
+"""The CPU cores and memory that this process may use, within the limits of its container or job.
 
-Linux tells; elsewhere memory is not known. A limit may stand at the process's own group or at any above it, in the
-files of version 2 or 1 of control groups.
+Memory is known on Linux only. Limits are read from the control groups (version 2 or 1) of the process and from all
+groups above them.
 """
 
 import math
@@ -13,7 +13,7 @@ from pathlib import Path
 _MACHINE = Path("/proc/meminfo")
 _GROUPS = Path("/sys/fs/cgroup")
 _MINE = Path("/proc/self/cgroup")
-_UNLIMITED = 1 << 60  # what version 1 says of no limit is a huge number
+_UNLIMITED = 1 << 60  # version 1 writes a huge number for no limit
 
 
 def cores() -> int:
@@ -22,15 +22,14 @@ def cores() -> int:
 
 
 def usable_cores() -> int:
-    """Returns how many cores this process may keep busy: those that it may run on, and no more than its group's share
-    of time comes to."""
+    """Returns how many cores this process may keep busy: its CPU affinity, limited by the CPU quotas of its groups."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores()
     shares = [share for folder in _group_folders("cpu") if (share := _share_of(folder)) is not None]
     return max(1, min([allowed, *map(math.ceil, shares)]))
 
 
 def memory_bytes() -> int | None:
-    """Returns how much memory this process and its group can have in all; None where nobody tells."""
+    """Returns the memory that this process may use in total, by machine and group limits; None if unknown."""
     found = [limit for folder in _group_folders("memory") if (limit := _limit_of(folder)) is not None]
     with suppress(OSError, KeyError, ValueError):
         found.append(_numbers(_MACHINE)["MemTotal:"] * 1024)
@@ -38,7 +37,7 @@ def memory_bytes() -> int | None:
 
 
 def free_bytes() -> int | None:
-    """Returns what is free of the machine's memory and of the group's; None where nobody tells."""
+    """Returns the memory that is free for this process, by machine and group limits; None if unknown."""
     found: list[int] = []
     with suppress(OSError, KeyError, ValueError):
         found.append(_numbers(_MACHINE)["MemAvailable:"] * 1024)
@@ -51,7 +50,7 @@ def free_bytes() -> int | None:
 
 
 def _group_folders(controller: str) -> Iterator[Path]:
-    """Yields where a limit of this process may stand: its group's folder and those above, of both versions."""
+    """Yields the folders that may hold a limit of this process: its groups and those above, of both versions."""
     named: dict[str, str] = {"": "/", controller: "/"}
     with suppress(OSError, ValueError):
         for line in _MINE.read_text().splitlines():
@@ -65,14 +64,14 @@ def _group_folders(controller: str) -> Iterator[Path]:
 
 def _limit_of(folder: Path) -> int | None:
     for name in ("memory.max", "memory.limit_in_bytes"):
-        with suppress(OSError, ValueError):  # `max` is no number: there is no limit
+        with suppress(OSError, ValueError):  # version 2 writes `max` for no limit
             limit = int((folder / name).read_text())
             return limit if limit < _UNLIMITED else None
     return None
 
 
 def _taken_of(folder: Path) -> int:
-    """Returns what a group holds, without what the system would give back at once."""
+    """Returns the memory that a group uses, without inactive file cache, which the system can free at once."""
     told = _numbers(folder / "memory.stat")
     if (folder / "memory.current").exists():
         return int((folder / "memory.current").read_text()) - told["inactive_file"]
@@ -80,7 +79,7 @@ def _taken_of(folder: Path) -> int:
 
 
 def _share_of(folder: Path) -> float | None:
-    """Returns how many cores' time a group has; None where it is not limited."""
+    """Returns the CPU quota of a group in cores; None if it has no limit."""
     with suppress(OSError, ValueError, ZeroDivisionError):
         quota, period = (folder / "cpu.max").read_text().split()
         return int(quota) / int(period)
@@ -91,5 +90,5 @@ def _share_of(folder: Path) -> float | None:
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """Returns the number behind each name of a file of the system's."""
+    """Returns name → number from the lines of a system file."""
     return {words[0]: int(words[1]) for words in map(str.split, path.read_text().splitlines()) if len(words) > 1}

@@ -1,6 +1,6 @@
-"""Questions to the file system that have an answer for every path: too long, with NUL, in another encoding, forbidden.
+"""File system queries that answer for every path: too long, with NUL, in another encoding, or forbidden.
 
-`pathlib` raises for some of these, of different kinds and differently in every version of Python.
+`pathlib` raises for some of these paths, and the exceptions depend on the version of Python.
 """
 
 import errno
@@ -13,29 +13,29 @@ _NO_PATH = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether a path leads to a file, links followed; False where it cannot lead anywhere."""
+    """Whether a path is a regular file, following links; False for an invalid or inaccessible path."""
     mode = _mode(path)
     return mode is not None and stat.S_ISREG(mode)
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether a path leads to a folder, links followed; False where it cannot lead anywhere."""
+    """Whether a path is a folder, following links; False for an invalid or inaccessible path."""
     mode = _mode(path)
     return mode is not None and stat.S_ISDIR(mode)
 
 
 def exists(path: str | Path) -> bool:
-    """Whether a path leads to anything, links followed; False where it cannot lead anywhere."""
+    """Whether a path exists, following links; False for an invalid or inaccessible path."""
     return _mode(path) is not None
 
 
 def stands(path: str | Path) -> bool:
-    """Whether anything has this name, a link that leads nowhere too; False where it can be no name."""
+    """Whether a path exists, even as a broken link; False for an invalid or inaccessible path."""
     return _mode(path, follow=False) is not None
 
 
 def names_in(folder: str | Path) -> list[str]:
-    """Returns the names in a folder, in order; none where it is no folder or cannot be read."""
+    """Returns the sorted names in a folder; empty if it is no folder or cannot be read."""
     try:
         return sorted(path.name for path in Path(folder).iterdir())
     except (OSError, ValueError):
@@ -43,7 +43,7 @@ def names_in(folder: str | Path) -> list[str]:
 
 
 def expand_home(path: str | Path) -> Path:
-    """Returns a path whose `~` is the person's home; as it is where nobody of that name has one."""
+    """Returns a path with `~` or `~user` expanded; unchanged if there is no such user or home folder."""
     try:
         return Path(path).expanduser()
     except (RuntimeError, ValueError):
@@ -51,20 +51,20 @@ def expand_home(path: str | Path) -> Path:
 
 
 def leads_out(name: str) -> bool:
-    """Whether a name, as it is written, leads out of the folder that it begins in."""
+    """Whether a relative name could leave its folder: it is absolute or contains `..`; links are not looked at."""
     path = PurePath(name)
     return path.is_absolute() or ".." in path.parts
 
 
 def check_path(path: str | Path, what: str) -> None:
-    """Checks that a path which somebody gave can be one on this system, whether or not anything stands there.
+    """Checks that a path is valid on this system, whether or not it exists.
 
     Args:
         path: as given.
-        what: it is of, for the message.
+        what: description of what the path leads to, for the message.
 
     Raises:
-        BadInput: it can be none.
+        BadInput: the path is invalid.
     """
     try:
         Path(path).stat()

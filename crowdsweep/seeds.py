@@ -1,7 +1,7 @@
-"""Named, independent random streams from one integer.
+"""Named, independent random streams from one integer seed.
 
-Randomness is an argument here: whoever needs it is handed a `SeedStream` and asks for a generator by name. The name
-is hashed into the seed, so a new consumer never shifts the numbers of an old one.
+Code that needs randomness takes a `SeedStream` as an argument and requests a generator by name. The name is hashed into
+the seed, so a new consumer never changes the numbers of an existing one.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SeedStream:
-    """A place in the tree of random streams: a root seed and the names that led here."""
+    """A node in the tree of random streams: the root seed and the path of names from the root."""
 
     seed: int
     path: tuple[str, ...] = ()
 
     def child(self, name: str | int) -> "SeedStream":
-        """Returns the stream below this one with that name."""
+        """Returns the child stream of that name."""
         return SeedStream(self.seed, (*self.path, str(name)))
 
     def numpy(self, name: str | int) -> np.random.Generator:
-        """Returns a fresh numpy generator; the same name gives the same numbers."""
+        """Returns a new NumPy generator; the same name gives the same numbers."""
         return np.random.default_rng(self._sequence(name))
 
     def integer(self, name: str | int) -> int:
@@ -34,7 +34,7 @@ class SeedStream:
         return int(self._sequence(name).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
     def torch(self, name: str | int, device: str = "cpu") -> "torch.Generator":
-        """Returns a fresh torch generator on that device."""
+        """Returns a new torch generator on a device; the same name gives the same seed."""
         import torch
 
         return torch.Generator(device=device).manual_seed(self.integer(name))

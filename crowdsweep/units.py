@@ -1,10 +1,10 @@
-"""Amounts as people say them: times, sizes, factors, p values, lists of names. All that knows no metric."""
+"""Formats amounts for people: times, sizes, factors, p values, lists of names. Nothing here depends on a metric."""
 
 from datetime import datetime
 
 
 def show_seconds(seconds: float | None) -> str:
-    """Returns a time in the unit that people would say it in: `< 1 ms`, `12 ms`, `3.4 s`, `12 min`, `2.5 h`."""
+    """Returns a duration in a readable unit: `< 1 ms`, `12 ms`, `3.4 s`, `12 min`, `2.5 h`; empty for None."""
     if seconds is None:
         return ""
     if seconds < 0.001:
@@ -16,14 +16,14 @@ def show_seconds(seconds: float | None) -> str:
 
 
 def clock_words(seconds: float) -> str:
-    """Returns `1:05`, or `2:01:05` from an hour on."""
+    """Returns a duration as `1:05`, or as `2:01:05` from an hour on."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def about_words(seconds: float) -> str:
-    """Returns a time that is only roughly known, in steps that do not flicker: `20 s`, `4 min`, `1.5 h`, `3 days`."""
+    """Returns a rough duration, rounded so coarsely that it rarely changes: `20 s`, `4 min`, `1.5 h`, `3 days`."""
     if seconds < 55:
         return f"{max(10, 10 * round(seconds / 10))} s"
     if seconds < 3570:
@@ -36,8 +36,12 @@ def about_words(seconds: float) -> str:
 
 
 def left_words(least_s: float, most_s: float | None = None) -> str:
-    """Returns `about 4 min`; `2 to 5 min`, `40 s to 2 min`, where it may be more; `at least 2 min` where nobody knows
-    how much more."""
+    """Returns the remaining time: `about 4 min`, a range (`2 to 5 min`, `40 s to 2 min`), or `at least 2 min`.
+
+    Args:
+        least_s: shortest estimate in seconds.
+        most_s: longest estimate in seconds; None if it is the same, infinity if it is unknown.
+    """
     if most_s is None:
         return f"about {about_words(least_s)}"
     least = about_words(least_s)
@@ -51,7 +55,7 @@ def left_words(least_s: float, most_s: float | None = None) -> str:
 
 
 def rough_words(seconds: float) -> str:
-    """Returns an estimate: `1 s` at least, `45 s`, `12 min`, `1.6 h`."""
+    """Returns an estimated duration, at least `1 s`: `45 s`, `12 min`, `1.6 h`."""
     if seconds < 1:
         return "1 s"
     if seconds < 90:
@@ -60,7 +64,7 @@ def rough_words(seconds: float) -> str:
 
 
 def when_words(when: str, now: datetime) -> str:
-    """Returns how long ago a time was, or its date where that was long ago.
+    """Returns how long ago a time was, or its local date from ten days on.
 
     Args:
         when: ISO 8601, UTC.
@@ -75,14 +79,14 @@ def when_words(when: str, now: datetime) -> str:
 
 
 def show_bytes(size: int | None) -> str:
-    """Returns bytes as MiB, or GiB."""
+    """Returns a number of bytes in MiB or GiB; empty for None."""
     if size is None:
         return ""
     return f"{size / 2**20:,.0f} MiB" if size < 2**30 else f"{size / 2**30:.1f} GiB"
 
 
 def show_file_size(size: int) -> str:
-    """Returns the size of a file as listings of files say it: `312 bytes`, `40 kB`, `2.6 MB`."""
+    """Returns a file size in decimal units: `312 bytes`, `40 kB`, `2.6 MB`."""
     for limit, unit, name in ((999.5, 1, "bytes"), (999.5e3, 1000, "kB"), (999.5e6, 1000**2, "MB")):
         if size < limit:
             return f"{size} {name}" if unit == 1 else f"{_two_digits(size / unit)} {name}"
@@ -90,27 +94,27 @@ def show_file_size(size: int) -> str:
 
 
 def show_times(factor: float) -> str:
-    """Returns `2.4 times`, `18 times`, `1,800 times`."""
+    """Returns a factor as `2.4 times`, `18 times`, `1,800 times`."""
     if factor >= 100:
         factor = float(f"{factor:.2g}")
     return f"{_two_digits(factor)} times"
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns `1 item`, `1,200 items`, `2 classes`."""
+    """Returns a number with its noun, in the plural unless the number is 1: `1 item`, `1,200 items`, `2 classes`."""
     ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
     return f"{number:,} {noun}{ending}"
 
 
 def show_p(p: float | None) -> str:
-    """Returns `= 0.034` or `< 0.001`."""
+    """Returns a p value as `= 0.034` or `< 0.001`; empty for None."""
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
 def listed(names: list[str], most: int = 4) -> str:
-    """Returns `a, b and c`; of more than `most` names the first ones and how many others there are."""
+    """Returns `a, b and c`; for more than `most` names, the first `most` - 1 and the number of others."""
     if len(names) > most:
         shown = names[: most - 1]
         return f"{', '.join(shown)} and {len(names) - len(shown)} others"

@@ -1,6 +1,6 @@
-"""The one door for writing: whose a file is, what is whole, what a name may lead to.
+"""Safe file access: atomic writes, file ownership, and paths that follow no links.
 
-`owned` writes files into a folder and never touches what it did not write; `drafts` has what is not whole yet;
-`inside` goes from folder to folder and through no link; `names` makes paths of text; `located` reads YAML, `csv_files`
-writes CSV.
+`owned` replaces crowdsweep's files in a folder and never touches other files. `drafts` holds files that are still
+incomplete. `inside` opens nested folders without following links. `names` turns text into safe paths. `located` reads
+YAML and `csv_files` writes CSV.
 """

@@ -1,4 +1,4 @@
-"""CSV as it is written: whatever stands in a field, every reader of CSV takes it back, a lone carriage return too."""
+"""CSV writers; every CSV reader restores each field exactly, even one with a lone carriage return."""
 
 import csv
 import gzip
@@ -17,24 +17,24 @@ from crowdsweep.errors import plain
 _ALL_TEXTS = pa_csv.WriteOptions(quoting_style="needed")
 _NO_HEADER = pa_csv.WriteOptions(quoting_style="needed", include_header=False)
 _NO_QUOTES = pa_csv.WriteOptions(quoting_style="none", include_header=False)
-_PIECE = 1 << 17  # rows that are text at a time
+_PIECE = 1 << 17  # rows converted to text at a time
 _ROW_END = "\r\n"
-_HARMLESS = r"^([!-*,./0-9:;<>?A-Za-z\[-~][ -~]*)?$"  # ASCII that is printed, and begins with no space and no formula
+_HARMLESS = r"^([!-*,./0-9:;<>?A-Za-z\[-~][ -~]*)?$"  # printable ASCII that begins with no space and no formula
 _UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp")
 _BEGINS_FORMULA = ("=", "+", "-", "@")
 
 
 def to_csv(table: pa.Table) -> str:
-    """Returns comma-separated values with a header; null is an empty field.
+    """Returns a table as comma-separated values with a header; null is an empty field.
 
-    A spreadsheet takes text that begins with `=`, `+`, `-` or `@` for a formula, and runs it; a quote before it says
-    that it is text. Numbers stay numbers. What a terminal would obey is written as an escape (`errors.plain`).
+    Text that begins with `=`, `+`, `-` or `@` gets a quote before it, because a spreadsheet would run it as a formula.
+    Numbers stay numbers. Terminal control characters are escaped (`errors.plain`).
     """
     return b"".join(_pieces(table)).decode()
 
 
 def write_safe_table(path: Path, table: pa.Table) -> None:
-    """Writes what `to_csv` returns, piece by piece, so that a table of any size takes little more memory."""
+    """Writes what `to_csv` returns, in chunks, so that a table of any size needs little extra memory."""
     with path.open("wb") as file:
         file.writelines(_pieces(table))
 
@@ -52,7 +52,7 @@ def _pieces(table: pa.Table) -> Iterator[bytes]:
 
 
 def _safe(column: Any) -> Any:
-    """Returns a column whose texts are no formulas and no commands; of coded texts, each is looked at once."""
+    """Returns a column without formulas and control characters; checks each text of a dictionary only once."""
     if pa.types.is_dictionary(column.type):
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         return pa.DictionaryArray.from_arrays(column.indices, _safe(column.dictionary))
@@ -66,15 +66,15 @@ def _safe(column: Any) -> Any:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Writes a table with its header; all texts stand in quotes as they are, and null is an empty field."""
-    with path.open("wb") as file:  # Arrow opens no path that is no UTF-8
+    """Writes a table with its header; texts are quoted but not changed, and null is an empty field."""
+    with path.open("wb") as file:  # Arrow cannot open a path that is not UTF-8
         pa_csv.write_csv(table, file, _ALL_TEXTS)
 
 
 def write_rows(
     path: Path, header: Sequence[str], rows: Iterable[Sequence[str]], *, separator: str = ",", encoding: str = "utf-8"
 ) -> None:
-    """Writes rows of texts, packed where the name ends in .gz; those stand in quotes that have to."""
+    """Writes rows of texts, gzipped if the file name ends in .gz; only texts that need quotes are quoted."""
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "wt", newline="", encoding=encoding) as file:
         writer = csv.writer(_Lines(file), delimiter=separator, lineterminator=_ROW_END)
@@ -83,11 +83,11 @@ def write_rows(
 
 
 def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
-    """Writes columns of texts as `write_rows` writes rows, piece by piece.
+    """Writes columns of texts in the format of `write_rows`, in chunks.
 
     Args:
         path: of the file.
-        columns: Arrow's arrays of one length, of texts or of coded texts.
+        columns: name → Arrow array of texts or of dictionary-encoded texts, all of one length.
     """
     with path.open("wb") as file:
         file.write(_quoted([list(columns)]))
@@ -97,7 +97,7 @@ def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
                 buffer = io.BytesIO()
                 pa_csv.write_csv(pa.Table.from_arrays(part, names=list(columns)), buffer, _NO_QUOTES)
                 file.write(buffer.getbuffer())
-            except pa.ArrowInvalid:  # some have to stand in quotes
+            except pa.ArrowInvalid:  # some texts need quotes
                 file.write(_quoted(zip(*(column.to_pylist() for column in part), strict=True)))
 
 
@@ -108,7 +108,11 @@ def _quoted(rows: Iterable[Sequence[str]]) -> bytes:
 
 
 class _Lines:
-    """Ends rows in a line feed alone. The writer quotes only what ends its rows: for it, they end in both."""
+    """A file wrapper that ends rows with a line feed alone.
+
+    `csv.writer` quotes a field only if it contains a character of the row end. It therefore gets `\\r\\n` as its row
+    end, and this wrapper removes the carriage return.
+    """
 
     def __init__(self, file: io.TextIOBase) -> None:
         self._file = file
@@ -118,12 +122,12 @@ class _Lines:
 
 
 def _csv_text(text: str) -> str:
-    """Returns a text that is no formula and no command; a carriage return is only an end of line in quotes."""
+    """Returns a text without formulas and control characters; a carriage return stays, as quotes make it harmless."""
     shown = "\r".join(map(plain, text.split("\r")))
     return f"'{shown}" if _is_formula(text) else shown
 
 
 def _is_formula(text: str) -> bool:
-    """Whether a spreadsheet may take a text for a formula: also behind what it does not show, and in full width."""
+    """Whether a spreadsheet may run a text as a formula: also after invisible characters, or with a full-width sign."""
     first = next((character for character in text if unicodedata.category(character) not in _UNSEEN), "")
     return unicodedata.normalize("NFKC", first) in _BEGINS_FORMULA or text[:1] in ("\t", "\r")

@@ -1,6 +1,7 @@
-"""Drafts: a locked folder beside the final place, removed by the next writer if its own was killed.
+"""Drafts: locked staging folders for files that are moved into place once they are complete.
 
-A draft is known by what lies in it, and held by a lock that dies with its process; no name alone is ever removed.
+A draft lies in its target folder. If its writer was killed, the next writer removes it. A draft is recognised by a sign
+file in it, not by its name alone, and its lock ends with the writer's process.
 """
 
 import fcntl
@@ -19,20 +20,20 @@ _NAME = re.compile(r"\.crowdsweep-[0-9a-f]{8}")
 _SIGN, _SAYS = "draft", b'{"format": "crowdsweep-draft", "version": 1}\n'
 _CONTENT = "new"
 PATIENCE_S = 10.0
-"""How long a writer waits for another one in the same folder."""
+"""Seconds for which a writer waits for another writer in the same folder."""
 _LOOK_S = 0.05
 
 
 class FolderBusy(OSError):
-    """Another process is writing into a folder."""
+    """Another process is writing into the same folder."""
 
 
 @contextmanager
 def alone_in(folder: int) -> Generator[None]:
-    """Keeps other writers of crowdsweep out of an opened folder; on a file system without locks, nobody.
+    """Locks an opened folder against other writers of crowdsweep; has no effect on a file system without locks.
 
     Raises:
-        FolderBusy: one is in there, and has not ended within `PATIENCE_S`.
+        FolderBusy: another writer still holds the lock after `PATIENCE_S`.
     """
     deadline = time.monotonic() + PATIENCE_S
     is_held = False
@@ -54,48 +55,52 @@ def alone_in(folder: int) -> Generator[None]:
 
 
 class Draft:
-    """A folder for what is being written, in the folder that it goes into.
+    """A staging folder in the folder that its files will be moved into.
+
+    Creating it also removes the drafts of killed writers from the target folder.
 
     Args:
-        folder: that one's path.
-        descriptor: of it, which this writer has alone (`alone_in`); drafts of writers that were killed are removed.
+        folder: path of the target folder.
+        descriptor: of the target folder, which the caller has locked (`alone_in`).
 
     Raises:
-        OSError: the draft cannot be made.
+        OSError: the draft cannot be created.
     """
 
     def __init__(self, folder: Path, descriptor: int) -> None:
         remove_abandoned(descriptor)
         self._name = f".crowdsweep-{uuid4().hex[:8]}"
         self.path = folder / self._name / _CONTENT
-        """Of the folder to write into."""
+        """Path of the folder for new files."""
         self._above = os.dup(descriptor)
         self._folder = -1
         try:
             os.mkdir(self._name, 0o700, dir_fd=self._above)
             self._folder = folder_below(self._above, self._name)
-            with suppress(OSError):  # a file system without locks: nobody removes it then
+            with suppress(OSError):  # the file system has no locks; no other writer removes the draft then
                 fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             write_file(self._folder, _SIGN, _SAYS)
             os.mkdir(_CONTENT, dir_fd=self._folder)
             self.content = folder_below(self._folder, _CONTENT)
-            """Its descriptor."""
+            """Descriptor of the folder for new files."""
         except BaseException:
             self._remove()
             os.close(self._above)
             raise
 
     def put(self, name: str, content: bytes, into: int, *, durable: bool = False) -> None:
-        """Writes a file whole or not at all: until it is, what stood in its place stands. A link there is replaced.
+        """Writes a file atomically: an existing file of that name remains until the new one is complete.
+
+        A link of that name is replaced, not followed.
 
         Args:
             name: of the file.
-            content: all of it.
-            into: descriptor of the folder that it goes into, on the same file system.
-            durable: wait for the disk, so that it survives the death of the machine too.
+            content: of the file.
+            into: descriptor of the target folder, on the same file system as the draft.
+            durable: whether to fsync the file, so that its content survives a crash of the machine.
 
         Raises:
-            OSError: it could not be written; nothing is left behind.
+            OSError: the file could not be written; no partial file remains.
         """
         try:
             write_file(self.content, name, content, durable=durable)
@@ -106,7 +111,7 @@ class Draft:
             raise
 
     def close(self) -> None:
-        """Removes it; may be called twice."""
+        """Removes the draft; may be called twice."""
         if self._folder < 0:
             return
         os.close(self.content)
@@ -126,12 +131,12 @@ def draft_in(folder: Path, *parts: str, make: bool = False) -> Generator[tuple[D
     """Yields a draft in a folder, and that folder's descriptor.
 
     Args:
-        folder: may be a link.
-        parts: names of folders below it, none of which may be a link.
-        make: whether missing ones are made.
+        folder: start of the path; may be a link.
+        parts: names of nested folders below `folder`, none of which may be a link.
+        make: whether missing folders are created.
 
     Raises:
-        OSError: the draft cannot be made.
+        OSError: the draft cannot be created.
     """
     with opened_folder(folder, *parts, make=make) as descriptor:
         with alone_in(descriptor):
@@ -143,7 +148,7 @@ def draft_in(folder: Path, *parts: str, make: bool = False) -> Generator[tuple[D
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Writes one file whole or not at all, as `Draft.put` does."""
+    """Writes one file atomically, as `Draft.put` does."""
     with draft_in(path.parent) as (draft, folder):
         draft.put(path.name, content, folder, durable=durable)
         if durable:
@@ -158,17 +163,16 @@ def write_below(root: Path, parts: tuple[str, ...], content: bytes) -> None:
 
 @contextmanager
 def writing_below(root: Path) -> Generator[Callable[[tuple[str, ...], bytes], None]]:
-    """Yields what writes files, each whole or not at all, in folders that are made where they are missing and followed
-    where they are no links.
+    """Yields a function that writes files below a folder, each atomically; it creates missing folders.
 
-    It is given names from the root, the last one the file's, and all of its content. It raises `UnexpectedLink` where a
-    folder on the way is a link, `OSError` where the file could not be written.
+    The function takes the parts of a path below `root`, of which the last is the file name, and the file's content. It
+    raises `UnexpectedLink` if a folder below `root` is a link, and `OSError` if the file could not be written.
 
     Args:
-        root: may be a link.
+        root: the folder, created if it is missing; may be a link.
 
     Raises:
-        OSError: nothing can be written there.
+        OSError: no file can be written there.
     """
     with draft_in(root, make=True) as (draft, _):
 
@@ -180,11 +184,11 @@ def writing_below(root: Path) -> Generator[Callable[[tuple[str, ...], bytes], No
 
 
 def write_new(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes files that do not stand there yet, all of them or none.
+    """Writes new files, all of them or none.
 
     Raises:
-        FileExistsError: one of them stands there; it is kept, and none is written.
-        OSError: they could not be written.
+        FileExistsError: one of the names exists already; its file is kept, and no file is written.
+        OSError: the files could not be written.
     """
     placed: list[str] = []
     with draft_in(folder) as (draft, into):
@@ -202,26 +206,31 @@ def write_new(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def place_new(source: int, name: str, into: int) -> None:
-    """Moves a file of a draft to its place, where nothing may stand.
+    """Moves a file of a draft into a folder where its name must be unused.
+
+    Args:
+        source: descriptor of the draft's folder for new files.
+        name: of the file.
+        into: descriptor of the target folder.
 
     Raises:
-        FileExistsError: something does.
+        FileExistsError: the name exists in the target folder.
     """
     try:
         os.link(name, name, src_dir_fd=source, dst_dir_fd=into, follow_symlinks=False)
     except FileExistsError:
         raise
-    except OSError:  # the file system has no second names
+    except OSError:  # the file system has no hard links
         if name in names_below(into):
             raise FileExistsError(name) from None
         os.rename(name, name, src_dir_fd=source, dst_dir_fd=into)
 
 
 def write_file(folder: int, name: str, content: bytes, *, durable: bool = False) -> None:
-    """Writes a file that is not there yet, as it goes: for a draft.
+    """Writes a new file directly, not atomically: for drafts.
 
     Raises:
-        OSError: it cannot be written; `filename` is its name.
+        OSError: the file exists or cannot be written; the error's `filename` is the file's name.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -236,14 +245,14 @@ def write_file(folder: int, name: str, content: bytes, *, durable: bool = False)
 
 
 def is_draft(name: str) -> bool:
-    """Whether a name is one that drafts have."""
+    """Whether a name has the form of a draft's name."""
     return _NAME.fullmatch(name) is not None
 
 
 def remove_abandoned(folder: int) -> None:
-    """Removes the drafts in an opened folder whose writers are gone; the caller has it alone (`alone_in`)."""
+    """Removes the drafts of killed writers from an opened folder, which the caller has locked (`alone_in`)."""
     for name in filter(is_draft, names_below(folder)):
-        with suppress(OSError):  # it is held, is none, or is gone
+        with suppress(OSError):  # it is locked, is no draft, or is gone
             draft = folder_below(folder, name)
             try:
                 fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -254,7 +263,7 @@ def remove_abandoned(folder: int) -> None:
 
 
 def _is_ours(draft: int) -> bool:
-    """Whether a folder is a draft of this user: signed, or one whose writer was killed before it was."""
+    """Whether a folder is a draft of this user: it has the sign file, or its writer was killed while writing that."""
     if os.fstat(draft).st_uid != os.getuid():
         return False
     sign = content_of(draft, _SIGN, len(_SAYS))
@@ -262,7 +271,7 @@ def _is_ours(draft: int) -> bool:
 
 
 def _remove(above: int, name: str, draft: int) -> None:
-    """Removes a draft: what says that it is one goes last, so that what a kill leaves is still known."""
+    """Removes a draft, its sign file last, so that a killed removal leaves a folder that is still recognised."""
     if _CONTENT in names_below(draft):
         shutil.rmtree(_CONTENT, dir_fd=draft)
     with suppress(FileNotFoundError):

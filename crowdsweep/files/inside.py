@@ -1,7 +1,7 @@
-"""From a folder to what lies in it, through no link: whoever made the folder may have put one anywhere.
+"""Access to nested folders and files without following links, which somebody may have placed anywhere in a folder.
 
-The folder that a person named may itself be a link; below it every step is taken from the folder before, by
-descriptor, so that nothing that changes meanwhile leads elsewhere.
+The root folder that the user named may itself be a link. Below it, each folder is opened relative to the descriptor of
+its parent, so that concurrent changes cannot redirect the path.
 """
 
 import errno
@@ -18,7 +18,7 @@ _PIECE = 1 << 20
 
 
 class UnexpectedLink(OSError):
-    """A link where a folder or a file of ours is expected."""
+    """A link is in the place of a folder or file of crowdsweep."""
 
     def __init__(self, name: str) -> None:
         words = f"{name} is a link, and what is written here goes through none; put a folder in its place"
@@ -30,13 +30,13 @@ def opened_folder(root: Path, *parts: str, make: bool = False) -> Generator[int]
     """Yields the descriptor of a folder.
 
     Args:
-        root: of everything; may be a link to a folder.
-        parts: names of folders from there; none may be a link.
-        make: those that are missing.
+        root: start of the path; may be a link to a folder.
+        parts: names of nested folders below `root`; none may be a link.
+        make: whether missing folders are created.
 
     Raises:
-        UnexpectedLink: a part is one.
-        OSError: there is no such folder, or it cannot be opened or made.
+        UnexpectedLink: a part is a link.
+        OSError: the folder does not exist, or cannot be opened or created.
     """
     if make:
         root.mkdir(parents=True, exist_ok=True)
@@ -52,11 +52,16 @@ def opened_folder(root: Path, *parts: str, make: bool = False) -> Generator[int]
 
 
 def folder_below(above: int, name: str, *, make: bool = False) -> int:
-    """Opens a folder in an opened one and returns its descriptor.
+    """Opens a subfolder of an opened folder and returns its descriptor.
+
+    Args:
+        above: descriptor of the opened folder.
+        name: of the subfolder.
+        make: whether the subfolder is created if it is missing.
 
     Raises:
-        UnexpectedLink: it is a link.
-        OSError: it is not there, is no folder, or cannot be opened or made.
+        UnexpectedLink: the name is a link.
+        OSError: the name does not exist or is not a folder, or the subfolder cannot be opened or created.
     """
     if make:
         with suppress(FileExistsError):
@@ -82,7 +87,7 @@ def is_link(folder: int, name: str) -> bool:
 
 
 def mode_of(folder: int, name: str) -> int | None:
-    """Returns what stands under a name in an opened folder, as `st_mode`; None for nothing. Links are not followed."""
+    """Returns the `st_mode` of a name in an opened folder, without following links; None if it does not exist."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -90,7 +95,7 @@ def mode_of(folder: int, name: str) -> int | None:
 
 
 def content_of(folder: int, name: str, most: int) -> bytes | None:
-    """Returns the content of a file in an opened folder; None where there is no file of that name, or a larger one.
+    """Returns the content of a file in an opened folder; None if there is no such file or it exceeds `most` bytes.
 
     Raises:
         OSError: the file cannot be read.
@@ -100,7 +105,7 @@ def content_of(folder: int, name: str, most: int) -> bytes | None:
 
 
 def beginning_of(folder: int, name: str, most: int) -> bytes | None:
-    """Returns at most so many bytes of a file in an opened folder; None where there is no file of that name.
+    """Returns the first `most` bytes of a file in an opened folder; None if there is no such file.
 
     Raises:
         OSError: the file cannot be read.
@@ -114,12 +119,12 @@ def beginning_of(folder: int, name: str, most: int) -> bytes | None:
 
 @contextmanager
 def above(folder: int, name: str, *, make: bool = False) -> Generator[tuple[int, str]]:
-    """Yields the folder of a file that lies in an opened folder, or in one below it, and the file's own name.
+    """Yields the descriptor of the folder that directly contains a file, and the file's own name.
 
     Args:
         folder: the opened folder's descriptor.
-        name: of the file, as `classifier/fit-0.safetensors`.
-        make: the folder below, where it is missing.
+        name: of the file, relative to `folder`, such as `classifier/fit-0.safetensors`.
+        make: whether a missing subfolder is created.
 
     Raises:
         OSError: as `folder_below`.
@@ -133,12 +138,12 @@ def above(folder: int, name: str, *, make: bool = False) -> Generator[tuple[int,
 
 
 def digest_in(folder: int, name: str, *, durable: bool = False) -> str:
-    """Returns the digest of a file in an opened folder, or in one below it, 32 hex digits; empty where no file is.
+    """Returns the digest of a file in an opened folder or a subfolder: 32 hex digits; empty if there is no such file.
 
     Args:
         folder: the opened folder's descriptor.
         name: of the file, as for `above`.
-        durable: have what was read survive the death of the machine.
+        durable: whether to fsync the file, so that its content survives a crash of the machine.
 
     Raises:
         OSError: the file cannot be read.
@@ -160,7 +165,7 @@ def digest_in(folder: int, name: str, *, durable: bool = False) -> str:
 
 
 def _opened_file(folder: int, name: str) -> int | None:
-    """Returns the descriptor of a file; None for a link, a pipe, a folder, or nothing."""
+    """Returns the descriptor of a regular file; None for a link, a pipe, a folder, or a missing file."""
     try:
         descriptor = os.open(name, _FILE, dir_fd=folder)
     except OSError as error:

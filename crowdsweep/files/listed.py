@@ -1,7 +1,7 @@
-"""The list of the files that crowdsweep wrote into a folder, each with its digest: what is on it is ours, nothing else.
+"""The file list of a folder: the files that crowdsweep wrote there, with their digests. It owns no other files.
 
-`.crowdsweep.json` holds a format, a version, what kind of folder it is, the files, and a digest of all that. While
-files are replaced, it has both the old and the new digest of each, so that a kill leaves nothing that is not known.
+The list, `.crowdsweep.json`, holds a format, a version, the kind of folder, the files, and a digest of all that. During
+a replacement, the list has both the old and the new digest of each file: a killed writer leaves no unlisted file.
 """
 
 import json
@@ -22,34 +22,34 @@ _DEEPEST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """What was written into a folder.
+    """The file list of a folder.
 
     Attributes:
         kind: of folder.
-        files: by name (`classifier/fit-0.safetensors`), the digests that its content may have.
+        files: file name (`classifier/fit-0.safetensors`) → the digests that its content may have.
     """
 
     kind: str
     files: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def content(self) -> bytes:
-        """Returns the list as a file."""
+        """Returns the content of the list's file."""
         files = {name: sorted(digests) for name, digests in sorted(self.files.items())}
         told = {"format": _FORMAT, "version": _VERSION, "kind": self.kind, "files": files}
         return json.dumps({**told, "check": _check(told)}, indent=1).encode() + b"\n"
 
 
 def read_list(folder: int, kind: str, may_write: Callable[[str], bool], where: str) -> Listed | None:
-    """Returns the list in an opened folder; None where there is none.
+    """Returns the file list of an opened folder; None if it has none.
 
     Args:
-        folder: its descriptor.
-        kind: that is expected.
-        may_write: whether a name is one of those that are written into such a folder; a list may hold no other.
+        folder: the opened folder's descriptor.
+        kind: the expected kind of folder.
+        may_write: whether crowdsweep may write a file of this name into such a folder; the list may contain no other.
         where: the folder's path, for messages.
 
     Raises:
-        NotOurs: something else stands in its place, it is damaged, or it is of another kind of folder.
+        NotOurs: the file of that name is no file list, is damaged, or belongs to another kind of folder.
         OSError: the list cannot be read.
     """
     if mode_of(folder, LIST_FILE) is None:
@@ -65,10 +65,15 @@ def read_list(folder: int, kind: str, may_write: Callable[[str], bool], where: s
 
 
 def parsed_list(content: bytes | None, kind: str, may_write: Callable[[str], bool]) -> Listed:
-    """Returns what a list says.
+    """Returns a file list, parsed from its file's content.
+
+    Args:
+        content: of the file; None if it is no regular file or too large, which is an error.
+        kind, may_write: as for `read_list`.
 
     Raises:
-        ValueError, TypeError, LookupError, AttributeError, RecursionError: this is no list, or one of another kind.
+        ValueError, TypeError, LookupError, AttributeError, RecursionError: the content is no file list, is damaged, or
+            belongs to another kind of folder.
     """
     if content is None:
         raise ValueError("no file, or too large a one")

@@ -1,7 +1,7 @@
-"""Values read from YAML that still know where they stood: file, line and key path.
+"""YAML reader that records the position of each value: file, line and key path.
 
-A message about a value can then say `labelme.yaml:12: models.2.search.groups`. The key path is written as `--set`
-takes it.
+A message about a value can then say `labelme.yaml:12: models.2.search.groups`. The key path has the form that `--set`
+accepts.
 """
 
 import re
@@ -18,12 +18,14 @@ _MERGE = "tag:yaml.org,2002:merge"
 _READ_OTHERWISE = re.compile(r"[-+]?([0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|0[0-7_]*[1-9_][0-7_]*)")
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
-MAX_NODES = 20_000  # aliases can make a few lines of YAML stand for millions of values
+MAX_NODES = 20_000  # a few lines of YAML with aliases can expand to millions of values
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe reading, except that `1e-3` is a number (PyYAML takes it for text, as it has no decimal point) and
-    that nothing nests deeply: what composes it goes as deep."""
+    """PyYAML's safe loader with two changes: `1e-3` is a number, and nesting is limited.
+
+    PyYAML reads `1e-3` as text, because it has no decimal point. The limit protects PyYAML's recursive composer.
+    """
 
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text)
@@ -48,14 +50,15 @@ _Loader.add_implicit_resolver(
 
 
 def read_yaml(path: Path, *, cite: bool = True) -> tuple[Any, Where]:
-    """Reads a YAML file; an empty one gives None.
+    """Reads a YAML file and returns its value, None for an empty file, with the value's position.
 
     Args:
         path: of the file.
-        cite: whether messages may say what stands in a file that is not YAML.
+        cite: whether error messages may quote the content of a file that is not valid YAML.
 
     Raises:
-        SweepFileError: the file is missing, not UTF-8, not YAML, has a key twice, or unfolds to too many values.
+        SweepFileError: the file is missing, cannot be read, is too large, not UTF-8 or not YAML, has a key twice, nests
+            too deeply, or expands to too many values.
     """
     try:
         text = _text_of(path)
@@ -67,14 +70,14 @@ def read_yaml(path: Path, *, cite: bool = True) -> tuple[Any, Where]:
         raise SweepFileError(
             f"{path}: expected text in UTF-8, got byte {error.start} that is not; save the file as UTF-8"
         ) from None
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+    except (OSError, ValueError) as error:  # ValueError: NUL in the file name
         raise SweepFileError(f"{shortened(str(path))}: cannot be read: {error_words(error)}") from None
     value, where = parse_yaml(text, str(path), cite=cite)
     return value, Where(where.origins, files={(): str(path)})
 
 
 def _text_of(path: Path) -> str:
-    """Returns the text of a file; of what is none (a pipe without a writer, a device) nothing is read."""
+    """Returns the text of a regular file; raises `SweepFileError` for a folder, pipe or device without reading it."""
     kind = path.stat().st_mode
     if stat.S_ISDIR(kind):
         raise SweepFileError(f"expected a YAML file, got a folder: {str(path)!r}")
@@ -88,12 +91,17 @@ def _text_of(path: Path) -> str:
 
 
 def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where]:
-    """Reads YAML text; `source` is what messages call it, and `cite` as for `read_yaml`.
+    """Reads YAML text and returns its value with the value's position.
+
+    Args:
+        text: the YAML.
+        source: name of the text in messages.
+        cite: as for `read_yaml`.
 
     Raises:
-        SweepFileError: it is not YAML, has a key twice, nests too deeply, or unfolds to too many values.
+        SweepFileError: the text is not YAML, has a key twice, nests too deeply, or expands to too many values.
     """
-    # PyYAML raises whatever its parts run into: nobody lists it.
+    # PyYAML does not document which exceptions it raises, so all of them are caught.
     try:
         loader = _Loader(text, source)
         try:
@@ -116,14 +124,14 @@ def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where
 
 
 def parse_setting(text: str, expected: str) -> tuple[str, Any]:
-    """Reads `NAME=VALUE` as `--set` takes it, the value in YAML.
+    """Parses a `NAME=VALUE` argument of `--set` and returns the name and the value, which is YAML.
 
     Args:
-        text: as given.
-        expected: what is to stand there, for the message.
+        text: the argument as given.
+        expected: description of the expected form, for the message.
 
     Raises:
-        BadInput: it is not of that form, or the value is not YAML.
+        BadInput: the text does not have that form, or its value is not YAML.
     """
     name, equals, value = text.partition("=")
     if not equals:
@@ -132,7 +140,7 @@ def parse_setting(text: str, expected: str) -> tuple[str, Any]:
 
 
 class _Unfolding:
-    """Turns nodes into values and notes the line of each."""
+    """Converts YAML nodes to values and records the line of each."""
 
     def __init__(self, loader: _Loader, source: str) -> None:
         self._loader = loader
@@ -142,7 +150,7 @@ class _Unfolding:
         self.origins: dict[KeyPath, str] = {(): source}
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
-        """Returns the value of a node; notes where it stands unless its key has been noted."""
+        """Returns the value of a node; records the node's line unless the line of its key is recorded already."""
         self.origins.setdefault(path, self._line(node))
         self._n_nodes += 1
         if self._n_nodes > MAX_NODES:
@@ -183,7 +191,7 @@ class _Unfolding:
                 )
             seen[key] = self._line(key_node)
         self._check_merges(node)
-        self._loader.flatten_mapping(node)  # merges what `<<` names; the node's own keys come last and win
+        self._loader.flatten_mapping(node)  # merges the mappings of `<<`; the node's own keys come last and win
         values: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = str(self._loader.construct_object(key_node))
@@ -192,12 +200,12 @@ class _Unfolding:
         return values
 
     def _check_merges(self, node: yaml.MappingNode) -> None:
-        """Counts what `<<` brings before it is brought: each level can double it."""
+        """Raises `SweepFileError` if `<<` would merge too many keys; each level of merges can double their number."""
         known: dict[int, int] = {}
 
         def brought(part: yaml.Node) -> int:
             if id(part) not in known:
-                known[id(part)] = MAX_NODES + 1  # what stands inside itself
+                known[id(part)] = MAX_NODES + 1  # the result for a node that contains itself
                 if isinstance(part, yaml.MappingNode):
                     known[id(part)] = sum(brought(value) if key.tag == _MERGE else 1 for key, value in part.value)
                 else:

@@ -1,6 +1,6 @@
-"""The one way from text of a record to a path: a journal, a recipe, a description or a list may name nothing else.
+"""Checked conversion of a record's text to a path, for journals, recipes, descriptions and file lists.
 
-Such text may come from somebody else, and its checksum says only that it is as it was written.
+Such text may come from somebody else, and its checksum only proves that it was not changed after it was written.
 """
 
 import re
@@ -11,24 +11,26 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
 def name_of(text: str) -> str:
-    """Returns any text as the name of a file, a link or a LaTeX label: small letters, digits and dashes alone. Texts
-    that differ may have the same; one without any such letter is `unnamed`.
+    """Returns any text as the name of a file, a link or a LaTeX label: lower-case letters, digits and dashes only.
+
+    The name has at most 64 characters. Different texts may get the same name. A text without usable characters becomes
+    `unnamed`.
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:64].strip("-") or "unnamed"
 
 
 class NoName(ValueError):
-    """Text that may not become a path."""
+    """A text must not be used as a path."""
 
 
 def digest_file(folder: str, digest: str, ending: str) -> str:
-    """Returns the path, below a store, of a file that is named by the digest of its content.
+    """Returns the path, relative to a store, of a file that is named by the digest of its content.
 
     Args:
-        folder: it lies in; our own word.
-        digest: as a record has it.
-        ending: of the name, with the dot; our own word.
+        folder: the file's folder; chosen by the code, not read from a record.
+        digest: as read from a record.
+        ending: of the file name, with the dot; chosen by the code as well.
 
     Raises:
         NoName: the digest is not 32 hex digits.
@@ -38,24 +40,25 @@ def digest_file(folder: str, digest: str, ending: str) -> str:
 
 
 def check_digest(digest: str) -> None:
-    """Checks what a record calls a digest.
+    """Checks a digest that was read from a record.
 
     Raises:
-        NoName: it is not 32 hex digits.
+        NoName: the digest is not 32 hex digits.
     """
     if not _DIGEST.fullmatch(digest):
         raise NoName(f"expected a digest of 32 hex digits, got {digest!r:.200}")
 
 
 def inside(name: str, *, deepest: int = 1) -> tuple[str, ...]:
-    """Returns the parts of a path that stays where it begins: plain names, the last one the file's.
+    """Returns the parts of a relative path that cannot leave its folder; the last part is the file name.
 
     Args:
-        name: as a record has it, parts separated by `/`.
-        deepest: number of parts that it may have.
+        name: the path as read from a record, parts separated by `/`.
+        deepest: the largest number of parts allowed.
 
     Raises:
-        NoName: a part is no plain name (letters, digits, `_`, `.` and `-`, no dot before them), or there are too many.
+        NoName: there are too many parts, or one is not 1 to 200 letters, digits, `_`, `.` and `-` without `.` or `-` at
+            its start.
     """
     parts = tuple(name.split("/"))
     if len(parts) > deepest or not all(map(_PLAIN.fullmatch, parts)):

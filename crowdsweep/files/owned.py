@@ -1,11 +1,11 @@
-"""Files of ours in a folder that may hold a person's too: replaced all at once, and never one that is not ours.
+"""Replaces crowdsweep's files in a folder all at once, and never touches the user's files there.
 
-A file is ours where the folder's list (`listed`) names it with the digest that it has. So one that a person put there,
-or changed, is neither overwritten nor moved nor removed, whatever happened to the list: where it is in the way, nothing
-is written, and an error says which file it is.
+crowdsweep owns a file if the folder's file list (`listed`) contains its name and current digest. A file that a user
+added or changed is never overwritten, moved or removed, whatever happened to the list. If such a file is in the way,
+nothing is written and an error names the file.
 
-New files lie whole in a draft before the first of them takes its place. A writer that is killed while they do leaves a
-list that knows both the old and the new ones, and the next writer goes on from there.
+All new files are complete in a draft before the first one is moved into place. A writer that is killed during the moves
+leaves a list that contains both the old and the new files; the next writer continues from there.
 """
 
 import os
@@ -35,18 +35,19 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What is written into one kind of folder.
+    """A kind of folder that crowdsweep writes, and the files it may contain.
 
     Attributes:
-        name: of the kind, in a list.
-        may_write: whether files of this name (`classifier/fit-0.safetensors`) are among what is written there.
-        adopted: of a folder without a list, which an earlier version wrote or nobody: takes its descriptor and path,
-            returns the names of the files in it that are surely ours, and raises `NotOurs` where it is none of ours.
-        folders: names of folders in it.
-        last: files that say what the others are; they go first and come last, so that whoever finds them finds the
-            others whole.
-        links_go: whether a link in the place of a file is replaced; else it is in the way.
-        keeps_list: whether the list stays once all is written; else nothing is ours from then on.
+        name: of the kind, as the file list stores it.
+        may_write: whether crowdsweep may write a file of this name (`classifier/fit-0.safetensors`) into the folder.
+        adopted: finds crowdsweep's files in a folder without a file list, which an earlier version or nobody wrote:
+            takes the folder's descriptor and path, returns the names of files that crowdsweep certainly wrote, and
+            raises `NotOurs` if the folder is not crowdsweep's.
+        folders: names of its subfolders.
+        last: files that describe the others. They are removed first and written last: if they exist, the others are
+            complete.
+        links_go: whether a link in the place of a file is replaced; otherwise it blocks the write.
+        keeps_list: whether the file list remains after a write; otherwise crowdsweep owns nothing there afterwards.
     """
 
     name: str
@@ -59,11 +60,11 @@ class Kind:
 
 
 def check_owned(root: Path, parts: tuple[str, ...], kind: Kind) -> None:
-    """Checks before long work that files may be written into a folder, or that there is none yet.
+    """Checks, before long work, that files may be written into a folder; passes if the folder does not exist yet.
 
     Raises:
-        NotOurs: something else is in the way.
-        UnexpectedLink: a folder on the way, or in it, is a link.
+        NotOurs: a file that crowdsweep does not own is in the way.
+        UnexpectedLink: a folder below `root`, or a subfolder of the kind, is a link.
         OSError: the folder cannot be read.
     """
     where = str(root.joinpath(*parts))
@@ -79,19 +80,20 @@ def check_owned(root: Path, parts: tuple[str, ...], kind: Kind) -> None:
 
 @contextmanager
 def replaced(root: Path, parts: tuple[str, ...], kind: Kind, *, make: bool = True) -> Generator[Path]:
-    """Yields a folder to write new files into. In the end they replace all files of ours in a folder; where anything
-    fails, what was there stays.
+    """Yields a draft folder for new files; on exit they replace all of crowdsweep's files in the target folder.
+
+    If anything fails, the target folder keeps its previous files.
 
     Args:
-        root: may be a link.
-        parts: names of folders from there, none of which may be one.
-        kind: of the folder.
-        make: the folder, where it is missing.
+        root: start of the path; may be a link.
+        parts: names of nested folders from `root` to the target folder, none of which may be a link.
+        kind: of the target folder.
+        make: whether missing folders are created.
 
     Raises:
-        NotOurs: something else is in the way.
+        NotOurs: a file that crowdsweep does not own is in the way.
         FolderBusy: another process is writing there.
-        UnexpectedLink: a folder on the way is a link.
+        UnexpectedLink: a folder below `root` is a link.
         OSError: the folder cannot be written.
     """
     place = root.joinpath(*parts)
@@ -107,20 +109,20 @@ def replaced(root: Path, parts: tuple[str, ...], kind: Kind, *, make: bool = Tru
                 draft.close()
     except BaseException:
         if is_new:
-            with suppress(OSError):  # it holds something
+            with suppress(OSError):  # not empty
                 place.rmdir()
         raise
 
 
 def replace_files(root: Path, kind: Kind, files: Mapping[str, bytes], *, make: bool = True) -> None:
-    """Replaces all files of ours in a folder, as `replaced` does, by these."""
+    """Replaces all of crowdsweep's files in a folder by these, as `replaced` does."""
     with replaced(root, (), kind, make=make) as place, opened_folder(place) as folder:
         for name, content in files.items():
             write_file(folder, name, content)
 
 
 def _publish(draft: Draft, folder: int, kind: Kind, where: str) -> None:
-    """Replaces what was there by the content of a draft."""
+    """Replaces crowdsweep's files in a folder by the files of a draft."""
     fresh = {name: digest_in(draft.content, name, durable=True) for name in _files(draft.content)}
     if strange := [name for name in fresh if not kind.may_write(name)]:
         raise ValueError(f"expected names that may be written into a folder of {kind.name}, got {strange}")
@@ -143,7 +145,7 @@ def _publish(draft: Draft, folder: int, kind: Kind, where: str) -> None:
 
 
 def _listed(folder: int, kind: Kind, where: str) -> Listed:
-    """Returns what is ours in a folder; of one without a list, what surely is."""
+    """Returns the files that crowdsweep owns in a folder; without a file list, those that `kind.adopted` finds."""
     found = read_list(folder, kind.name, kind.may_write, where)
     if found is not None:
         return found
@@ -152,10 +154,10 @@ def _listed(folder: int, kind: Kind, where: str) -> Listed:
 
 
 def _check_ours(folder: int, listed: Listed, fresh: Mapping[str, str], kind: Kind, where: str) -> None:
-    """Refuses to write where something stands that is not ours.
+    """Raises `NotOurs` if a file that crowdsweep does not own has the name of a new file.
 
     Args:
-        fresh: what is to be written, with its digest; empty where it is not known yet.
+        fresh: name → digest of the files to write; an empty digest if it is not known yet.
     """
     in_the_way = [name for name, digest in sorted(fresh.items()) if not _is_free(folder, name, listed, digest, kind)]
     if not in_the_way:
@@ -171,7 +173,7 @@ def _check_ours(folder: int, listed: Listed, fresh: Mapping[str, str], kind: Kin
 
 
 def _is_free(folder: int, name: str, listed: Listed, digest: str, kind: Kind) -> bool:
-    """Whether a file may be written: nothing stands there, or ours, or the same."""
+    """Whether a name may be written: it is unused, a replaceable link, crowdsweep's, or has the new content already."""
     try:
         with above(folder, name) as (inner, own):
             mode = mode_of(inner, own)
@@ -186,7 +188,7 @@ def _is_free(folder: int, name: str, listed: Listed, digest: str, kind: Kind) ->
 
 
 def _files(folder: int) -> list[str]:
-    """Returns the names of what lies in a folder, and in the folders in it; drafts and the list left out."""
+    """Returns the names of all files in a folder and in its direct subfolders, without drafts and the file list."""
     found: list[str] = []
     for name in _own_names(folder):
         mode = mode_of(folder, name)

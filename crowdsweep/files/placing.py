@@ -1,4 +1,4 @@
-"""Files of a draft take their places one by one, and those that stood there come back where one of them cannot."""
+"""Moves the files of a draft into place one by one, and restores the previous files if one move fails."""
 
 import os
 from contextlib import suppress
@@ -7,22 +7,22 @@ from types import TracebackType
 from crowdsweep.files.drafts import Draft
 from crowdsweep.files.inside import above, digest_in, folder_below
 
-_BEFORE = "before"  # of this name a draft has a folder beside what it holds
+_BEFORE = "before"  # folder in the draft that keeps the previous files
 
 
 class Placing:
-    """Moves files of a draft into a folder; takes all of it back when it is left by an exception.
+    """A context manager that moves files of a draft into a folder and undoes all moves if an exception ends it.
 
-    What stood in a place is kept by a second name meanwhile; on a file system that has none, it is not taken back.
+    Meanwhile, a hard link keeps each previous file. On a file system without hard links, moves are not undone.
 
     Args:
-        draft: what is moved, whole.
-        folder: descriptor of where to.
+        draft: holds the complete files.
+        folder: descriptor of the target folder.
     """
 
     def __init__(self, draft: Draft, folder: int) -> None:
         self._draft, self._folder = draft, folder
-        self._done: list[tuple[str, str]] = []  # place, and the name of what stood there; empty for nothing
+        self._done: list[tuple[str, str]] = []  # (name, hard link to the previous file; empty if there was none)
 
     def __enter__(self) -> "Placing":
         os.mkdir(_BEFORE, dir_fd=self._draft.content)
@@ -37,7 +37,7 @@ class Placing:
         os.close(self._before)
 
     def place(self, name: str) -> None:
-        """Moves a file to its place.
+        """Moves a file of the draft into the target folder.
 
         Raises:
             OSError: the file cannot be moved.
@@ -47,7 +47,7 @@ class Placing:
             os.rename(own, own, src_dir_fd=source, dst_dir_fd=into)
 
     def remove(self, name: str, digests: frozenset[str]) -> None:
-        """Removes a file where it is one of ours.
+        """Removes a file of the target folder if `digests` has its digest and a hard link can keep it for an undo.
 
         Raises:
             OSError: the file cannot be removed.
@@ -56,7 +56,7 @@ class Placing:
             remove_ours(self._folder, name, digests)
 
     def _remember(self, name: str) -> bool:
-        """Keeps what stands in a place by a second name; returns whether it could."""
+        """Makes a hard link to the previous file of this name; returns whether it exists and could be linked."""
         before = f"{len(self._done)}"
         try:
             with above(self._folder, name) as (inner, own):
@@ -78,12 +78,12 @@ class Placing:
 
 
 def remove_ours(folder: int, name: str, digests: frozenset[str]) -> None:
-    """Removes a file in an opened folder that is as it was written, and the folder below it that it alone was in.
+    """Removes an unchanged file from an opened folder, and the file's subfolder if that is empty then.
 
     Args:
         folder: the opened folder's descriptor.
         name: of the file, as for `above`.
-        digests: that its content may have; one with another stays.
+        digests: accepted digests of its content; a file with another digest stays.
 
     Raises:
         OSError: the file cannot be removed.
@@ -95,5 +95,5 @@ def remove_ours(folder: int, name: str, digests: frozenset[str]) -> None:
         with above(folder, name) as (inner, own):
             os.unlink(own, dir_fd=inner)
     if "/" in name:
-        with suppress(OSError):  # it holds something else
+        with suppress(OSError):  # not empty
             os.rmdir(name.rpartition("/")[0], dir_fd=folder)

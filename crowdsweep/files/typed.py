@@ -1,7 +1,7 @@
-"""Content of a file as a typed record, or an error that names what is wrong: the file may have been changed.
+"""Validation of records read from files, which somebody may have changed: a typed record or an error naming the fault.
 
-What a field may hold is the type that its record declares, of those here; pydantic compares, and makes no value into
-another. A record that is made in a program is not looked at.
+A record declares its fields with the types of this module. Pydantic checks the values strictly: it never converts text
+to numbers, for example. Records that code constructs are not validated.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,12 +31,12 @@ _LARGEST, _LARGEST_EXACT = 2**63, 2**53
 
 
 class WrongValue(ValueError):
-    """A value is not what its field may hold.
+    """A value does not have the type of its field.
 
     Attributes:
-        field: `network.widths`.
-        expected: in words.
-        got: the value; None where there is none.
+        field: path of the field, such as `network.widths`.
+        expected: the expected value, in words.
+        got: the value; None if it is missing.
     """
 
     def __init__(self, field: str, expected: str, got: object) -> None:
@@ -46,7 +46,7 @@ class WrongValue(ValueError):
 
 @dataclass(frozen=True)
 class Expected:
-    """Says of a type, behind its limits, what an error calls it."""
+    """Annotation after a type and its limits: the words with which an error describes the expected value."""
 
     words: str
 
@@ -57,7 +57,7 @@ class Expected:
 
 
 def _as_tuple(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    of_lists = handler(Annotated[list[get_args(source)[0]], Strict(), FailFast()])  # a set has no order
+    of_lists = handler(Annotated[list[get_args(source)[0]], Strict(), FailFast()])  # strict: a set has no order
     return core_schema.no_info_after_validator_function(tuple, of_lists)
 
 
@@ -76,16 +76,16 @@ def _of_one_length(rows: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]
 
 Text = Annotated[str, Strict()]
 Whole = Annotated[int, Strict(), Ge(-_LARGEST), Lt(_LARGEST)]
-"""A whole number; tables hold it in 64 bits."""
+"""A whole number of 64 bits, so that tables can store it."""
 Number = Annotated[float, Strict(), BeforeValidator(_exact)]
-"""A number, NaN and infinity among them."""
+"""A number; NaN and infinity are allowed."""
 Finite = Annotated[float, Strict(), AllowInfNan(False), BeforeValidator(_exact)]
 Truth = Annotated[bool, Strict()]
 Many = Annotated[Sequence[T], GetPydanticSchema(_as_tuple)]
-"""A sequence; what is read becomes a tuple."""
+"""A sequence; a list that is read becomes a tuple."""
 Matrix = Annotated[Many[Many[Number]], AfterValidator(_of_one_length)]
 WHOLE_RECORD = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-"""What a record, with those in it, is declared with that takes no other fields."""
+"""Pydantic configuration of a record that rejects unknown fields, in itself and in the records nested in it."""
 
 _EXPECTED = {
     "missing": "a value",
@@ -103,19 +103,19 @@ _EXPECTED = {
     "mapping_type": "a mapping",
     "dataclass_type": "a mapping",
 }
-"""In the words of other messages, by pydantic's name of what is wrong."""
+"""Pydantic's error type → the expected value, worded as in the project's other messages."""
 
 
 def read_as(record: type[T], given: Any, *above: str) -> T:
-    """Returns a record of what was read from a file.
+    """Returns a record, validated from content of a file.
 
     Args:
-        record: a dataclass.
-        given: its fields, as JSON or YAML give them back.
-        above: names of the fields that it stands in.
+        record: the dataclass to return.
+        given: its fields, as a JSON or YAML parser returns them.
+        above: names of the enclosing fields, for error messages.
 
     Raises:
-        WrongValue: a value is not what its field may hold.
+        WrongValue: a value does not have the type of its field.
     """
     try:
         return _validate(record)(given)
@@ -123,7 +123,7 @@ def read_as(record: type[T], given: Any, *above: str) -> T:
         wrong = error.errors(include_url=False)
     first, place, got = wrong[0], wrong[0]["loc"], wrong[0]["input"]
     ways = [one for one in wrong if one["loc"][:-1] == place[:-1] and one["input"] is got]
-    if len(ways) > 1 and first["type"] != "missing":  # it may be of several types, each of which has its say
+    if len(ways) > 1 and first["type"] != "missing":  # a union: each of its types reports an error
         place = place[:-1]
     words = dict.fromkeys(_EXPECTED.get(one["type"]) or _plain(one["msg"]) for one in ways)
     if first["type"] == "missing":

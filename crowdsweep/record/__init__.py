@@ -1,4 +1,4 @@
-"""The record of a sweep: events written once, durably, and what they add up to.
+"""The record of a sweep: a journal of events, each written durably once, and the state that they add up to.
 
-Knows no MLflow, no terminal, no plan.
+Independent of MLflow, the terminal and the planning of sweeps.
 """

@@ -1,6 +1,7 @@
-"""Arrays that a trial brings beside its numbers: what is kept of them, and what its record says.
+"""Artifacts: the arrays that a trial returns beside its numbers, the limit on their size, and their records.
 
-They go into files of their own, named by a digest of their content (`record.kept_arrays`): equal arrays are kept once.
+Each array is kept in a file named by the digest of its content (`record.kept_arrays`), so that equal arrays are kept
+once.
 """
 
 import math
@@ -13,22 +14,22 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.files.names import check_digest
 from crowdsweep.files.typed import Whole
 
-_KINDS = "biufcSUV"  # of dtypes: numbers, truth values, text, and columns of these
+_KINDS = "biufcSUV"  # dtype kinds of numbers, booleans, text, and structured arrays of these
 MOST_BYTES = 16 * 2**20
-"""Of all arrays of one trial together: what does not fit is left out, the largest first, and the record says so."""
+"""Limit on all arrays of one trial together; the largest arrays are left out first, and the record says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Artifact:
-    """What the record of a trial says of one of its arrays.
+    """The record of one array of a trial.
 
     Attributes:
-        digest: names the file that holds it; empty where it was too large to keep.
-        dtype, shape: as numpy has them.
+        digest: names the array's file; empty if the array was too large to keep.
+        dtype, shape: as in NumPy.
 
     Raises:
-        NoName: the digest is none.
-        ValueError: no array that is kept has that dtype or that shape.
+        NoName: the digest is invalid.
+        ValueError: a kept array cannot have that dtype or that shape.
     """
 
     digest: str = ""
@@ -51,10 +52,10 @@ class Artifact:
 
 
 def within_limit(arrays: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Artifact]]:
-    """Returns the arrays that are kept, and the records of those that are left out.
+    """Returns the arrays to keep, and the records of those that are left out because of `MOST_BYTES`.
 
     Raises:
-        FitFailed: something is not an array of numbers, truth values or text.
+        FitFailed: a value is not an array of numbers, booleans or text.
     """
     kept: dict[str, np.ndarray] = {}
     left_out: dict[str, Artifact] = {}
@@ -72,5 +73,5 @@ def within_limit(arrays: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray
 
 
 def record_of(array: np.ndarray, digest: str = "") -> Artifact:
-    """Returns the record of an array."""
+    """Returns the record of an array; without a digest, of one that is not kept."""
     return Artifact(digest=digest, dtype=array.dtype.str, shape=array.shape)

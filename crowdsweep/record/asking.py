@@ -1,7 +1,7 @@
-"""Words for a driver that another machine runs: an object that asks, which the driver removes as its answer.
+"""Questions to a driver on another machine: objects in the store, which the driver removes as its answer.
 
-Nothing hangs on them but courtesy: who may write is settled by the numbers of the journal's objects. A driver asks
-whether the one before it lives before it takes over, and `crowdsweep stop` asks for an end.
+They are only a courtesy: the numbers of the journal's objects decide who may write. Before a driver takes over, it asks
+whether the previous one is alive. `crowdsweep stop` asks a driver to stop.
 """
 
 import logging
@@ -15,9 +15,9 @@ from crowdsweep.errors import JournalError
 from crowdsweep.record.objects import Objects
 
 LISTEN_S = 2.0
-"""Seconds between two looks of a driver at what it is asked."""
+"""Seconds between two checks of a driver for questions."""
 ANSWER_S = 15.0
-"""Seconds for which an answer is waited for."""
+"""Seconds to wait for an answer."""
 _FOLDER = "asked"
 _LOOK_S = 0.2
 
@@ -27,13 +27,13 @@ Question = Literal["alive", "stop"]
 
 
 def ask(objects: Objects, writer: str, question: Question, *, patience_s: float = ANSWER_S) -> bool:
-    """Asks a driver, and returns whether it answered.
+    """Asks a driver a question and returns whether it answered.
 
     Args:
         objects: of the store.
-        writer: what the driver calls itself.
-        question: whether it lives; or that it end, as Ctrl-C does.
-        patience_s: seconds after which it is taken for dead.
+        writer: identifier of the driver.
+        question: `alive`: whether the driver is running; `stop`: a request to stop, like Ctrl-C.
+        patience_s: seconds to wait for the answer.
 
     Raises:
         JournalError: the store cannot be reached.
@@ -51,12 +51,12 @@ def ask(objects: Objects, writer: str, question: Question, *, patience_s: float 
 
 
 class Listener:
-    """Answers what a driver is asked, on a thread of its own, until it is closed.
+    """A thread that answers the questions to a driver until it is closed.
 
     Args:
         objects: of the store.
-        writer: what the driver calls itself.
-        every_s: seconds between two looks.
+        writer: identifier of the driver.
+        every_s: seconds between two checks for questions.
     """
 
     def __init__(self, objects: Objects, writer: str, *, every_s: float = LISTEN_S) -> None:
@@ -69,11 +69,11 @@ class Listener:
         self._thread.start()
 
     def heed(self, press: Callable[[], object]) -> None:
-        """Calls `press` for each `stop`; those that came earlier have waited."""
+        """Registers `press` to be called for each `stop` request, including those that are already waiting."""
         self._press = press
 
     def close(self) -> None:
-        """Ends it, and removes what nobody has answered."""
+        """Stops the thread and removes unanswered questions; may be called twice."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -87,7 +87,7 @@ class Listener:
         while not self._ended.wait(self._every_s):
             try:
                 self._look()
-            except JournalError as error:  # the driver's own writing tells it
+            except JournalError as error:  # the driver's own writes report the problem
                 _log.debug("what is asked could not be read: %s", error)
 
     def _look(self) -> None:

@@ -1,7 +1,7 @@
-"""The bar of early stopping: the best score that a fit must have reached, step by step, to continue.
+"""The bar of early stopping: the best score that a fit must have reached, at each step, to continue.
 
-A bar is made before the fit begins (`search.median`) and travels with its batch, so that what it decides is the same
-whenever the driver looks and whichever slot the fit runs on.
+A bar is made before the fit begins (`search.median`) and sent along with its batch. Its decisions are thus independent
+of when the driver checks and of the slot that the fit runs on.
 """
 
 import math
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from crowdsweep.record.result import StoppedEarly
 
 TIE = 1e-6
-"""Relative: scores that differ by less are equal, as a trial's numbers may move by that much with its batch."""
+"""Relative tolerance: scores closer than this are equal, because a trial's batch may change them by this much."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """What the best score of a fit so far is compared with.
+    """The threshold, at each step, for the best score of a fit so far.
 
     Attributes:
-        steps: at which the bar changes, ascending; before the first of them nothing is compared.
-        values: the bar from each of these steps on, in the metric's own units; as many as there are steps.
-        end: the step from which nothing is compared any more.
+        steps: at which the bar changes, ascending; there is no bar before the first.
+        values: the bar from each of these steps on, in the metric's own units; as many as `steps`.
+        end: the step from which there is no bar any more.
         higher_is_better: of the metric.
-        n_rivals: the number of fits that it was made of.
+        n_rivals: the number of earlier fits that the bar was made of.
     """
 
     steps: Sequence[int]
@@ -34,10 +34,10 @@ class Bar:
     n_rivals: int
 
     def stop(self, curve: Sequence[tuple[int, float]]) -> StoppedEarly | None:
-        """Returns why a fit ends after the last step of its curve; None where it goes on.
+        """Returns the reason to stop a fit after the last step of its curve; None to continue.
 
         Args:
-            curve: (step, score), all that were scored so far; at least one.
+            curve: all (step, score) pairs so far; at least one.
         """
         step = curve[-1][0]
         place = bisect_right(self.steps, step) - 1

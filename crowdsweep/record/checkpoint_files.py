@@ -1,8 +1,8 @@
-"""Checkpoints of trials that have not finished, as files beside the rows: `checkpoints/<key>-<step>-<digest>`.
+"""Checkpoints of unfinished trials, as files beside the journal's rows: `checkpoints/<key>-<step>-<digest>`.
 
-A later one of a trial has another name and is written before the earlier one is removed, so that a driver that dies in
-between leaves one that is whole: where there are several, the one of the latest step counts. What is in them is looked
-at by who goes on from one (`trial.checkpoints`); here they are bytes.
+A later checkpoint of a trial has another name, and is written before the earlier one is removed. A driver that dies in
+between thus leaves a complete checkpoint. If there are several, the one of the latest step counts. This module handles
+bytes; `trial.checkpoints` interprets them.
 """
 
 import re
@@ -23,15 +23,15 @@ class Checkpoints(Protocol):
     """The checkpoints in a store."""
 
     def put(self, key: str, step: int, content: bytes) -> None:
-        """Keeps a trial's checkpoint, in place of earlier ones.
+        """Stores a trial's checkpoint and removes the earlier ones.
 
         Raises:
-            JournalError: it could not be written.
+            JournalError: the checkpoint could not be written.
         """
         ...
 
     def get(self, key: str) -> bytes | None:
-        """Returns a trial's latest checkpoint; None where there is none.
+        """Returns a trial's latest checkpoint; None if it has none.
 
         Raises:
             JournalError: the checkpoint cannot be read.
@@ -39,25 +39,25 @@ class Checkpoints(Protocol):
         ...
 
     def remove(self, keys: Iterable[str] | None = None) -> None:
-        """Removes the checkpoints of these trials; of all, where none are named.
+        """Removes the checkpoints of these trials, or of all trials if `keys` is None.
 
         Raises:
-            JournalError: one could not be removed.
+            JournalError: a checkpoint could not be removed.
         """
         ...
 
 
 class CheckpointFiles:
-    """Those beside the rows of a journal that is open for writing.
+    """The checkpoints in the store of a journal that is open for writing.
 
     Args:
         rows: of the store.
-        guard: held by whoever writes into it.
+        guard: the lock that every writer of the store holds.
     """
 
     def __init__(self, rows: Rows, guard: RLock) -> None:
         self._rows, self._guard = rows, guard
-        self._known: dict[str, set[str]] | None = None  # names of files, by key
+        self._known: dict[str, set[str]] | None = None  # trial key → names of files; None before they are listed
 
     def put(self, key: str, step: int, content: bytes) -> None:
         """See `Checkpoints.put`."""

@@ -1,7 +1,7 @@
-"""Events as JSON text and back: one typed, versioned object for each row of the journal.
+"""Conversion of events to JSON and back: one typed, versioned object per row of the journal.
 
-A row is `{"kind": "trial_finished", "v": 2, "data": {…the record's fields…}}`; `kinds` has the table. JSON has no NaN
-or infinity, so a non-finite float is written as `{"$float": "nan"}` (or `"inf"`, `"-inf"`) and comes back as it was.
+A row is `{"kind": "trial_finished", "v": 2, "data": {…the record's fields…}}`; `kinds` has the table of kinds. JSON has
+no NaN or infinity, so a non-finite float is written as `{"$float": "nan"}` (or `"inf"`, `"-inf"`), and restored later.
 """
 
 import json
@@ -25,7 +25,7 @@ def encode(event: Event) -> str:
     """Returns an event as one line of JSON.
 
     Raises:
-        TypeError: the event is not of a kind that is journalled, or holds what JSON cannot.
+        TypeError: the event's kind is not journalled, or the event contains a value that JSON cannot represent.
     """
     kind = BY_EVENT.get(type(event))
     if kind is None:
@@ -33,21 +33,21 @@ def encode(event: Event) -> str:
     row = {"kind": kind.name, "v": kind.version, "data": _shallow(event)}
     try:
         return _dumps(row)
-    except ValueError:  # a float that is not finite: rare, so that only then every value is looked at
+    except ValueError:  # a float that is not finite; rare, so that values are only examined in that case
         return _dumps(_spelled_out(row))
 
 
 def decode(text: bytes | str) -> Event:
-    """Returns the event of a row that `encode` wrote, now or in any earlier version that `kinds` knows.
+    """Returns the event of a row that `encode` wrote, in this version or any earlier one that `kinds` knows.
 
     Raises:
-        JournalDamaged: the row says what no crowdsweep writes, though its checksum agrees.
-        JournalError: the row is of a kind or version that this crowdsweep does not know.
+        JournalDamaged: the row is not one that crowdsweep writes, although its checksum matches.
+        JournalError: the row has a kind or version that this crowdsweep does not know.
     """
     try:
         row = _loaded(text)
         name, version, data = row.get("kind"), row.get("v"), row.get("data")
-    except (ValueError, RecursionError, AttributeError) as error:  # the last: a list, a number, a text
+    except (ValueError, RecursionError, AttributeError) as error:  # AttributeError: a list, number or text
         raise JournalDamaged(f"a row that is no JSON object, though its checksum agrees: {error}") from error
     kind = BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
@@ -68,8 +68,11 @@ def decode(text: bytes | str) -> Event:
 
 
 def _loaded(text: bytes | str) -> Any:
-    """Returns what JSON says. Pydantic's reader takes less than half the time of Python's, and one object for each text
-    that comes again and again; what it refuses, such as halves of characters, Python's has the last word on."""
+    """Returns the value of JSON text.
+
+    Pydantic's parser takes less than half the time of Python's and shares one object among repeated strings. Python's
+    parser then decides on text that pydantic's rejects, such as lone surrogates.
+    """
     if isinstance(text, bytes):
         if b'"$float"' not in text:
             try:
@@ -89,7 +92,7 @@ def _dumps(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What `json` asks about values that it does not know."""
+    """Converts values that `json` does not know: its `default` function."""
     if is_dataclass(value):
         return _shallow(value)
     if isinstance(value, Mapping):

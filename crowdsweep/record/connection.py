@@ -1,4 +1,4 @@
-"""The client of an object store, which goes with the places of its bucket and is made once for all of them."""
+"""Cache of the clients of an object store, shared by all places of a bucket."""
 
 import os
 from collections.abc import Callable, Hashable
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class Connection:
-    """Keeps what a bucket is spoken to with: made for the first question, used for the next ones.
+    """The clients of a bucket, each created on first use.
 
-    A place that a person names begins one, and what lies in that place or beside it has the same. Nothing of it is
-    copied into another process, or shown.
+    A store that a user names gets a new connection, which all places derived from it share. A pickled connection is
+    empty in the other process, and its repr shows nothing of the clients.
     """
 
     def __init__(self) -> None:
@@ -18,11 +18,11 @@ class Connection:
         self._guard = Lock()
 
     def client(self, how: Hashable, make: Callable[[], Any]) -> Any:
-        """Returns the client for one way of speaking, which is made where there is none; a fork makes its own.
+        """Returns the client for a configuration, created if there is none; a forked process creates its own.
 
         Args:
-            how: what it is made of.
-            make: makes it.
+            how: identifies the configuration.
+            make: creates the client.
         """
         wanted = os.getpid(), how
         with self._guard:

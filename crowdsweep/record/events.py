@@ -1,7 +1,7 @@
-"""The events of a sweep, as records: executors and the driver make them, the journal and its mirrors take them.
+"""The events of a sweep: created by executors and the driver, received by the journal and other mirrors.
 
-The journal keeps most of them (`record.kinds`); a row of it is one event. `trial_finished` is written
-once for each key, before anybody else is told.
+The journal keeps most kinds of events (`record.kinds`), one event per row. It writes `trial_finished` once per key,
+before other mirrors receive the event.
 """
 
 from collections.abc import Mapping
@@ -20,14 +20,15 @@ from crowdsweep.record.spec import Params, TrialSpec
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class SweepStarted:
-    """A driver begins or goes on.
+    """A driver starts or resumes a sweep.
 
     Attributes:
         name: of the sweep.
-        config: the sweep file as JSON, defaults filled in.
-        plan: what it asks for.
+        config: the sweep file as JSON, with defaults filled in.
+        plan: of the sweep.
         environment: versions, git commit, host, python; never a secret.
-        resumed: whether the journal already held something.
+        resumed: whether the journal already contained rows.
+        time: of the start, in seconds since the epoch.
     """
 
     name: str
@@ -44,9 +45,9 @@ class ToldPoint:
 
     Attributes:
         point: the searched parameters.
-        value: what it was worth there, of the same metric.
-        source: what the record of that sweep is called.
-        further: its values there of the further objectives.
+        value: the point's value in that sweep, for the same metric.
+        source: name of that sweep's record.
+        further: the point's values in that sweep, for the further objectives.
     """
 
     point: Params
@@ -58,11 +59,11 @@ class ToldPoint:
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class PointsTold:
-    """A search is told of points before its first: none of them is its own, and none is counted.
+    """A search is told points of earlier sweeps before its own first point; they do not count as its points.
 
     Attributes:
-        search: its key.
-        points: in the order in which they are told; none where the earlier sweeps have nothing for it.
+        search: key of the search.
+        points: in the order in which they are told; empty if the earlier sweeps have none for it.
     """
 
     search: str
@@ -72,10 +73,10 @@ class PointsTold:
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PointProposed:
-    """A search asks for a point to be tried.
+    """A search proposes a point.
 
     Attributes:
-        search: its key, a hash of all that decides what it proposes.
+        search: key of the search, a hash of everything that determines its proposals.
         number: 0, 1, … within the search.
         point: the searched parameters, as drawn.
         model, dataset, dataset_params: for display.
@@ -92,9 +93,12 @@ class PointProposed:
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class PointScored:
-    """A search is told what a point is worth: the mean over its search seeds, or None where it failed.
+    """A search is told the value of a point.
 
     Attributes:
+        search: key of the search.
+        number: of the point.
+        value: the mean over the search seeds; None if the point failed.
         further: means of the further objectives, in the order of the sweep file.
     """
 
@@ -107,7 +111,7 @@ class PointScored:
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class PointsSelected:
-    """A search ends: these points, best first, are re-scored on fresh seeds."""
+    """A search ends and selects points, best first, which are then re-scored on new seeds."""
 
     search: str
     numbers: Many[Whole]
@@ -116,11 +120,12 @@ class PointsSelected:
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class TrialPlanned:
-    """A trial is asked for; written before it is submitted, so that whoever reads the journal knows what it is.
+    """A trial is planned; written before the trial is submitted, so that the journal has its specification.
 
     Attributes:
-        label: what the sweep file calls the model of its cell.
-        search: key of the search that it belongs to; empty where the point is fixed.
+        spec: of the trial.
+        label: the sweep file's name for the model of the trial's cell.
+        search: key of the search that the trial belongs to; empty for a fixed point.
     """
 
     spec: TrialSpec
@@ -130,7 +135,7 @@ class TrialPlanned:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialStarted:
-    """A slot began on a trial."""
+    """A slot has started a trial."""
 
     key: str
     slot: str
@@ -138,12 +143,13 @@ class TrialStarted:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialProgressed:
-    """A fit reports while it goes on.
+    """A running fit reports its progress.
 
     Attributes:
-        step: epochs or EM steps made so far, from 1.
-        objective: what the fit pushes up.
-        score: the metric of the learning curve, on dev data; None where it was not looked at in this step.
+        key: of the trial.
+        step: number of epochs or EM steps so far, from 1.
+        objective: value of the objective that the fit maximises.
+        score: the metric of the learning curve, on dev data; None if it was not computed in this step.
     """
 
     key: str
@@ -154,11 +160,12 @@ class TrialProgressed:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialSaved:
-    """A fit that goes on has written down how far it is.
+    """A running fit has made a checkpoint.
 
     Attributes:
-        step: that it last reported.
-        content: the checkpoint (`trial.checkpoints`), from which another slot goes on.
+        key: of the trial.
+        step: the step that the fit last reported.
+        content: the checkpoint (`trial.checkpoints`), from which another slot can resume.
     """
 
     key: str
@@ -168,10 +175,11 @@ class TrialSaved:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialsNoted:
-    """Something of trials that run which a person should know: that they go on from a checkpoint, and from which step.
+    """A message to the user about running trials: that they resumed from a checkpoint, and from which step.
 
     Attributes:
-        words: behind the name of a trial.
+        keys: of the trials.
+        words: the message, to be shown after the name of a trial.
     """
 
     keys: Many[str]
@@ -181,7 +189,7 @@ class TrialsNoted:
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class TrialFinished:
-    """A trial is done, well or not."""
+    """A trial has finished, successfully or not."""
 
     result: TrialResult
 
@@ -189,7 +197,7 @@ class TrialFinished:
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class BatchLost:
-    """An actor or its node died; the trials that had not finished will be run again."""
+    """An actor or its node died; the unfinished trials of its batch will be run again."""
 
     keys: Many[str]
     reason: str
@@ -199,10 +207,10 @@ class BatchLost:
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class RunsCreated:
-    """MLflow run ids, so that a later driver finds them again.
+    """MLflow runs were created; their ids are kept so that a later driver finds the runs again.
 
     Attributes:
-        tracking_uri, experiment_id: where the runs live.
+        tracking_uri, experiment_id: of the runs.
         runs: key of a cell or trial → run id.
     """
 
@@ -212,11 +220,11 @@ class RunsCreated:
 
 
 class SweepStatus(StrEnum):
-    """How far a sweep is."""
+    """The status of a sweep."""
 
-    NEW = "new"  # no driver has worked on it yet
-    RUNNING = "running"  # a driver works on it, or died without a word
-    DONE = "done"  # everything that it asks for has been run
+    NEW = "new"  # no driver has run it yet
+    RUNNING = "running"  # a driver runs it, or died without writing its end
+    DONE = "done"  # all its trials have been run
     INTERRUPTED = "interrupted"  # a person stopped its driver
     OUT_OF_TIME = "out_of_time"  # `budget.hours` are used up, counting all its drivers
     OVER_BUDGET = "over_budget"  # more trials failed than `budget.failed_trials` allows
@@ -226,10 +234,14 @@ class SweepStatus(StrEnum):
 @with_config(WHOLE_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class SweepFinished:
-    """A driver ends.
+    """A driver has ended.
 
     Attributes:
-        status: neither `new` nor `running`.
+        status: of the sweep; neither `new` nor `running`.
+        time: of the end, in seconds since the epoch.
+
+    Raises:
+        ValueError: the status is `new` or `running`.
     """
 
     status: SweepStatus
@@ -260,16 +272,16 @@ Event = (
 
 @runtime_checkable
 class Mirror(Protocol):
-    """Hears of everything that happens, in order, from one thread.
+    """A receiver of all events of a sweep, in order and from one thread.
 
-    The journal is the record: its failure stops the sweep. A mirror's failure is reported once, retried, and never
-    loses or delays a trial.
+    The journal is the record: its failure stops the sweep. A failure of any other mirror is reported once and retried,
+    and never loses or delays a trial.
     """
 
     def handle(self, event: Event) -> None:
-        """Takes one event; returns soon."""
+        """Receives one event; must return quickly."""
         ...
 
     def close(self) -> None:
-        """Writes what is still buffered and lets go of files and connections; may be called twice."""
+        """Writes buffered events and closes files and connections; may be called twice."""
         ...

@@ -1,7 +1,7 @@
-"""Files that are made of a record, where they lie in an object store: fetched into a private folder, and sent back.
+"""Local copies of files in an object store, such as reports: fetched into a private folder, and sent back if changed.
 
-So whatever writes or reads a folder does the same for both, with what it promises: what a person put there is never
-overwritten, what a report does not have any more goes, and the list of our files says which are ours.
+Code that reads or writes a folder thus works for both kinds of stores, with the same guarantees: a user's files are
+never overwritten, files that a new report lacks are removed, and the file list says which files crowdsweep owns.
 """
 
 import tempfile
@@ -19,15 +19,15 @@ from crowdsweep.record.store_uri import Store, StoreUri
 
 @contextmanager
 def as_folder(place: Store, kind: Kind, *, write: bool = False) -> Generator[Path]:
-    """Yields the folder of some files: itself, or a private copy of what lies in an object store.
+    """Yields the folder of a place: the place itself if it is local, else a private copy of its files.
 
     Args:
-        place: where they are.
-        kind: of the folder, which says which files are fetched.
-        write: send back what was changed, once all is well.
+        place: of the files.
+        kind: of the folder, which determines the files to fetch.
+        write: whether to send changed files back when the `with` block ends without an exception.
 
     Raises:
-        BadInput, NotOurs, NotWritten: as who uses it, with the place's own name.
+        BadInput, NotOurs, NotWritten: the `with` block raised it; the place replaces the private folder in the message.
         JournalError: the store cannot be read or written.
     """
     if isinstance(place, Path):
@@ -43,10 +43,12 @@ def as_folder(place: Store, kind: Kind, *, write: bool = False) -> Generator[Pat
 
 @contextmanager
 def files_of(place: Store, names: Sequence[str]) -> Generator[Path]:
-    """Yields a folder that has some files of a place, those that are there: itself, or a private copy of them alone.
+    """Yields a folder with some files of a place: the place itself if it is local, else a private copy.
+
+    Files that do not exist are left out.
 
     Raises:
-        BadInput, NotWritten: as who uses it, with the place's own name.
+        BadInput, NotWritten: the `with` block raised it; the place replaces the private folder in the message.
         JournalError: the store cannot be read.
     """
     if isinstance(place, Path):
@@ -59,12 +61,13 @@ def files_of(place: Store, names: Sequence[str]) -> Generator[Path]:
 
 
 def check_place(place: StoreUri, kind: Kind) -> None:
-    """Checks before long work that files may be written into a place of an object store, as `check_owned` does of a
-    folder. What the list of our files names, and is no younger than the list, was not changed since it was written: it
-    is not fetched. Writing compares all contents.
+    """Checks, before long work, that files may be written into an object store, as `check_owned` does for a folder.
+
+    Files that are in the file list and not newer than it count as unchanged and are not fetched. The later write
+    compares the contents of all files.
 
     Raises:
-        NotOurs: something else is in the way.
+        NotOurs: a file that crowdsweep does not own is in the way.
         JournalError: the store cannot be read.
     """
     objects = Objects(place)
@@ -83,7 +86,7 @@ def check_place(place: StoreUri, kind: Kind) -> None:
 
 
 def exists_in(place: Store, name: str) -> bool:
-    """Whether a file or a folder stands in a place; nothing is fetched.
+    """Whether a file or folder of this name exists in a place; nothing is fetched.
 
     Raises:
         JournalError: the store cannot be read.
@@ -95,8 +98,10 @@ def exists_in(place: Store, name: str) -> bool:
 
 @contextmanager
 def _private(place: StoreUri) -> Generator[Path]:
-    """Yields a folder of this process that is called as a place and does not exist yet; errors that name it name the
-    place."""
+    """Yields the path of a temporary folder, not created yet, with the last name of a place.
+
+    In a `BadInput` or `NotWritten`, the place replaces this path in the message.
+    """
     with tempfile.TemporaryDirectory(prefix="crowdsweep-", ignore_cleanup_errors=True) as above:
         folder = Path(above, place.name)
         try:
@@ -108,13 +113,13 @@ def _private(place: StoreUri) -> Generator[Path]:
 
 
 def _there(objects: Objects, kind: Kind) -> list[Found]:
-    """Returns the files of a kind, and their list."""
+    """Returns the files of this kind of folder in an object store, and the file list."""
     found = [one for inner in ("", *kind.folders) for one in objects.names_in(inner)]
     return [one for one in found if one.name == LIST_FILE or kind.may_write(one.name)]
 
 
 def _named_in(content: bytes | None, kind: Kind) -> frozenset[str]:
-    """Returns what a list names; nothing where it is none, which `check_owned` tells in words."""
+    """Returns the names in a file list; empty if it is invalid, which `check_owned` reports."""
     try:
         return frozenset(parsed_list(content, kind.name, kind.may_write).files)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
@@ -122,12 +127,12 @@ def _named_in(content: bytes | None, kind: Kind) -> frozenset[str]:
 
 
 def _fetched(objects: Objects, folder: Path, names: Iterable[str], last: Sequence[str] = ()) -> dict[str, bytes]:
-    """Makes a folder of some files, those that are there; returns them."""
+    """Downloads files into a new folder and returns their contents; missing files are left out."""
     wanted = [*names]
     contents = zip(wanted, objects.get_all(wanted), strict=True)
     found = {name: content for name, content in contents if content is not None}
     folder.mkdir()
-    for name in sorted(found, key=lambda name: name not in last):  # what says what the others are is the oldest
+    for name in sorted(found, key=lambda name: name not in last):  # those of `last` become the oldest
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(found[name])
@@ -135,8 +140,17 @@ def _fetched(objects: Objects, folder: Path, names: Iterable[str], last: Sequenc
 
 
 def _sent_back(objects: Objects, folder: Path, kind: Kind, before: dict[str, bytes]) -> None:
-    """Has the objects be what the files are. First comes a list of ours that knows both, and last what says what the
-    others are, so that a writer that is killed leaves nothing that is not known."""
+    """Uploads the files of a folder that changed, and removes the objects of those that are gone.
+
+    A file list with both old and new files is written first, so that a killed writer leaves no unlisted file. The files
+    that describe the others (`Kind.last`) are written last.
+
+    Args:
+        objects: of the place.
+        folder: the private copy.
+        kind: of the folder.
+        before: contents of the files as they were fetched.
+    """
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     after = {name: path.read_bytes() for name, path in paths.items() if name == LIST_FILE or kind.may_write(name)}
     changed = [name for name, content in after.items() if before.get(name) != content]

@@ -1,11 +1,11 @@
-"""Flags of fits, as their record says them: what may be wrong with a fit; `trial.flags` looks for it."""
+"""Flags of possible faults of a fit, as the record keeps them; `trial.flags` detects them."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 
 
 class Flag(StrEnum):
-    """What is wrong with a fit."""
+    """A possible fault of a fit."""
 
     PERMUTED = "permuted"
     COLLAPSED = "collapsed"
@@ -20,5 +20,5 @@ _WORDS = {
 
 
 def flag_words(flags: Iterable[str]) -> str:
-    """Returns flags as people read them: `permuted (its classes are …)`; empty for none."""
+    """Returns flags with their explanations: `permuted (its classes are …)`; empty for none."""
     return "; ".join(f"{flag.replace('_', ' ')} ({_WORDS[Flag(flag)]})" for flag in flags)

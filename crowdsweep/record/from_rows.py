@@ -1,6 +1,6 @@
-"""Rows become records, or are refused: they are text, and somebody may have changed one.
+"""Validation of the journal's rows, which somebody may have edited, and their conversion to event records.
 
-What a field may hold is the type that its record declares (`files.typed`).
+Each field must have the type that its record declares (`files.typed`).
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class _Published:
 
 @dataclass(frozen=True, kw_only=True)
 class _Config:
-    """What is read of a sweep file that a journal keeps; the rest of it may be anything."""
+    """The validated part of the sweep file in a journal; other keys may have any value."""
 
     metric: _Metric | None = None
     study: _Study | None = None
@@ -57,20 +57,20 @@ class _Config:
 
 
 def record_of(kind: type[Any], fields: Any) -> Event:
-    """Returns the event that a row tells of.
+    """Returns the event of a row.
 
     Args:
-        kind: its record.
-        fields: of that record, as JSON gives them back.
+        kind: the record class of the event.
+        fields: of the record, as parsed from JSON.
 
     Raises:
-        WrongValue: a value is not what its field may hold.
-        ValueError: no key can be made of a trial, or the sweep file that is kept holds what none can.
+        WrongValue: a value does not have the type of its field.
+        ValueError: the key of a trial cannot be computed, or the sweep file has a value that no sweep file can have.
     """
     event = read_as(kind, fields)
     if kind is SweepStarted:
         digest(dict(event.config))
         read_as(_Config, event.config, "config")
     if kind is TrialPlanned:
-        _ = event.spec.key  # kept with it, and asked for next
+        _ = event.spec.key  # cached in the spec, and needed next
     return event

@@ -1,4 +1,4 @@
-"""The job that a sweep was submitted as, noted beside its record: by it another machine finds the job again."""
+"""A note, beside a sweep's record, of the Ray job that runs the sweep, so that other machines can find the job."""
 
 import json
 import re
@@ -16,16 +16,16 @@ _WORD = re.compile(r"[\w.:+-]{1,300}")
 
 @dataclass(frozen=True, kw_only=True)
 class JobNote:
-    """A job of a Ray cluster.
+    """A note of a job on a Ray cluster.
 
     Attributes:
-        job: its submission id.
-        address: of the cluster's dashboard; holds no secret.
-        submitted: when, ISO 8601.
-        elsewhere: the folder of the record, where only the cluster sees it; empty where it is the note's.
+        job: submission id of the job.
+        address: of the cluster's dashboard; contains no secret.
+        submitted: time of submission, ISO 8601.
+        elsewhere: the record's folder if only the cluster can access it; empty if the record is beside the note.
 
     Raises:
-        ValueError: one of these is none.
+        ValueError: a value is invalid.
     """
 
     job: str
@@ -42,7 +42,7 @@ class JobNote:
 
 
 def read_job(store: Path) -> JobNote | None:
-    """Returns the job that a sweep was last submitted as; None where it was not, or the note is none of ours."""
+    """Returns the job that a sweep was last submitted as; None without a valid note."""
     from crowdsweep.files.typed import read_as  # noqa: PLC0415 - pydantic, which few commands need
 
     try:
@@ -53,10 +53,10 @@ def read_job(store: Path) -> JobNote | None:
 
 
 def write_job(store: Path, note: JobNote) -> None:
-    """Notes a job in the folder of a record, which is made where it is missing.
+    """Writes the note of a job into the folder of a record, which is created if it is missing.
 
     Raises:
-        NotOurs: another file of that name stands there.
+        NotOurs: a file or link of that name exists that is no note.
         JournalError: the note cannot be written.
     """
     place = store / JOB_FILE

@@ -1,4 +1,4 @@
-"""The journal: the one record of a sweep. What stands in it is never lost and never done twice.
+"""The journal: the only record of a sweep. What it contains is never lost and never done twice.
 
 A store is a folder on a disk that the driver can lock, or a place in an object store.
 """
@@ -29,14 +29,14 @@ from crowdsweep.record.stores import has_journal
 
 
 class Journal:
-    """Writes events down before anybody else is told of them; a `Mirror`.
+    """The writer of a sweep's journal: a `Mirror` that gets each event before all other mirrors.
 
-    `handle` returns when the event is durable. Progress and starts of trials are not kept, nor is a second finish of a
-    trial that is done. Several threads may call it.
+    `handle` returns when the event is durable. Starts and progress of trials are not kept, nor is a second finish of a
+    trial that is done. The methods are thread-safe.
 
     Args:
-        store: its folder, or its URI.
-        rows: where the rows live, where that does not follow from `store`; opened for writing.
+        store: folder or URI of the store.
+        rows: storage of the rows, opened for writing; None: derived from `store`.
 
     Attributes:
         checkpoints: of trials that have not finished.
@@ -61,12 +61,12 @@ class Journal:
 
     @property
     def state(self) -> JournalState:
-        """All that the journal says, up to the last event that was handled."""
+        """The state of the sweep, up to the last event handled."""
         with self._guard:
             return self._known.view()
 
     def snapshot(self) -> JournalState:
-        """All that the journal says now, for another thread: it does not change when more is written. O(rows)."""
+        """Returns a copy of the current state, for other threads; later events do not change it. O(rows)."""
         with self._guard:
             return self._known.copied()
 
@@ -78,7 +78,7 @@ class Journal:
         """Writes events with a single flush.
 
         Raises:
-            JournalError: they could not be written (a full disk); nothing is written from then on.
+            JournalError: the events could not be written (a full disk); the journal accepts no more events.
         """
         with self._guard:
             fresh = self._fresh(events)
@@ -95,10 +95,10 @@ class Journal:
                 take(self._known, event)
 
     def keep(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
-        """Writes arrays of a trial beside the rows, before the row that names them; see `kept_arrays.keep`.
+        """Writes the arrays of a trial as files, before the row that refers to them; see `kept_arrays.keep`.
 
         Raises:
-            JournalError: one could not be written; nothing is written from then on.
+            JournalError: an array could not be written; the journal accepts no more events.
         """
         with self._guard:
             if self._failed:
@@ -110,7 +110,7 @@ class Journal:
                 raise
 
     def heed(self, press: Callable[[], object]) -> None:
-        """Calls `press` when another machine asks this driver to stop; see `Rows.heed`."""
+        """Registers `press` to be called when another machine asks this driver to stop; see `Rows.heed`."""
         self._rows.heed(press)
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class Journal:
             self._rows.close()
 
     def _fresh(self, events: Iterable[Event]) -> list[Event]:
-        """Returns the events that are to be written: journalled kinds, without what is known or stands here twice."""
+        """Returns the events to write: those of journalled kinds that bring news, without duplicates."""
         fresh: dict[Hashable, Event] = {}
         for event in events:
             brought = news(self._known, event)
@@ -129,11 +129,11 @@ class Journal:
 
 
 def read_journal(store: str | Store, *, rows: Rows | None = None) -> JournalState:
-    """Returns what a store's journal says, also while a driver is writing it; takes time in the number of rows.
+    """Returns the state that a store's journal adds up to, even while a driver is writing it. O(rows).
 
     Args:
-        store: its folder, or its URI.
-        rows: of it, where they are open already.
+        store: folder or URI of the store.
+        rows: of the store, if they are open already.
 
     Raises:
         JournalError: there is no journal.
@@ -149,10 +149,10 @@ def read_journal(store: str | Store, *, rows: Rows | None = None) -> JournalStat
 
 
 def open_rows(store: str | Store, *, write: bool) -> Rows:
-    """Returns the rows of a store, given as a folder or as a URI.
+    """Opens the rows of a store, given as a folder or as a URI.
 
     Raises:
-        BadInput: it is a URI that no store can have.
+        BadInput: `store` is no URI of a supported store, or no valid path.
         JournalError: the store cannot be opened.
         JournalLocked: `write` is set and another driver is writing there.
     """
@@ -162,10 +162,12 @@ def open_rows(store: str | Store, *, write: bool) -> Rows:
 
 @contextmanager
 def without_driver(store: Store) -> Generator[None]:
-    """Keeps drivers out meanwhile, but for a store that cannot be written: nobody goes on with a sweep there.
+    """Locks a journal against drivers during the `with` block.
+
+    A store without a journal, or one that cannot be written, is not locked.
 
     Raises:
-        BadInput: one is at work.
+        BadInput: a driver is running the sweep.
     """
     rows = None
     if has_journal(store) and (not isinstance(store, Path) or os.access(store, os.W_OK)):
@@ -183,7 +185,7 @@ def without_driver(store: Store) -> Generator[None]:
 
 
 def _take_all(known: Known, rows: Rows) -> None:
-    """Takes what stands in rows. Meanwhile Python looks for no garbage: among records, which are many, is none."""
+    """Applies all rows to `known`, with garbage collection off: the many new records contain no garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,8 +1,8 @@
-"""Arrays of trials, kept as files beside the rows: `artifacts/<digest>.npy`.
+"""Arrays of trials, kept as files beside the journal's rows: `artifacts/<digest>.npy`.
 
-A file is named by a digest of its content and written before the row that names it. One that no row names, because its
-driver died in between, does no harm: the next driver that has the same array finds it there. Nobody waits for the disk
-(an array a trial would cost milliseconds): what a machine loses with its power is told by the digest, and is gone.
+A file is named by the digest of its content and written before the row that refers to it. If the driver dies in
+between, the extra file does no harm: the next driver with the same array reuses it. Files are not fsynced, which would
+cost milliseconds per trial: an array that a power failure destroys is detected by its digest, and is lost.
 """
 
 import io
@@ -21,14 +21,14 @@ FOLDER = ARTIFACTS
 
 
 def keep(put: Callable[[str, Mapping[str, bytes]], object], arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
-    """Writes arrays beside the rows and returns their records, by name.
+    """Writes arrays as files of the store and returns their records, by name.
 
     Args:
         put: `Rows.put` of the store.
         arrays: by name.
 
     Raises:
-        JournalError: one could not be written.
+        JournalError: an array could not be written.
     """
     contents = {name: to_npy(array) for name, array in arrays.items()}
     digests = {name: digest_of(content) for name, content in contents.items()}
@@ -37,7 +37,7 @@ def keep(put: Callable[[str, Mapping[str, bytes]], object], arrays: Mapping[str,
 
 
 def content_of(rows: Rows, artifact: Artifact) -> bytes | None:
-    """Returns the `.npy` file of an array; None where it was too large to keep, or is gone or damaged.
+    """Returns the content of an array's `.npy` file; None if it was too large to keep, or is missing or damaged.
 
     Raises:
         JournalError: the file cannot be read.
@@ -46,10 +46,10 @@ def content_of(rows: Rows, artifact: Artifact) -> bytes | None:
 
 
 def arrays_of(rows: Rows, artifacts: Iterable[Artifact]) -> dict[str, np.ndarray]:
-    """Returns the arrays that `array_of` has, by digest.
+    """Returns digest → array, without the arrays for which `array_of` returns None.
 
     Raises:
-        JournalError: one cannot be read.
+        JournalError: a file cannot be read.
     """
     kept = {one.digest: one for one in artifacts if one.digest}
     contents = rows.get_all([place_of(one) for one in kept.values()])
@@ -58,7 +58,7 @@ def arrays_of(rows: Rows, artifacts: Iterable[Artifact]) -> dict[str, np.ndarray
 
 
 def array_of(rows: Rows, artifact: Artifact) -> np.ndarray | None:
-    """Returns an array that was kept; None as for `content_of`.
+    """Returns a kept array; None as for `content_of`.
 
     Raises:
         JournalError: the file cannot be read.
@@ -76,16 +76,16 @@ def _array(content: bytes) -> np.ndarray:
 
 
 def lost_arrays(rows: Rows, result: TrialResult) -> list[Artifact]:
-    """Returns those of the arrays that a trial kept which are gone or damaged.
+    """Returns the kept arrays of a trial whose files are missing or damaged.
 
     Raises:
-        JournalError: one cannot be read.
+        JournalError: a file cannot be read.
     """
     return [one for one in result.kept.values() if one.digest and content_of(rows, one) is None]
 
 
 def without_files(results: Iterable[TrialResult], rows: Rows) -> int:
-    """Returns how many of these trials kept an array whose file is not in the store any more; reads none of them.
+    """Returns the number of trials with a kept array whose file is missing from the store; only lists the files.
 
     Raises:
         JournalError: the files cannot be listed.
@@ -95,15 +95,15 @@ def without_files(results: Iterable[TrialResult], rows: Rows) -> int:
 
 
 def digest_of(content: bytes) -> str:
-    """Returns the name of a content: 32 hex digits."""
+    """Returns the digest that names a file with this content: 32 hex digits."""
     return blake2b(content, digest_size=16).hexdigest()
 
 
 def place_of(artifact: Artifact) -> str:
-    """Returns the name of an array's file, below the store.
+    """Returns the path of an array's file, relative to the store.
 
     Raises:
-        NoName: its digest is none.
+        NoName: the record has no valid digest.
     """
     return digest_file(FOLDER, artifact.digest, ".npy")
 

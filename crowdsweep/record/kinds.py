@@ -1,7 +1,7 @@
-"""The one table of the events that the journal keeps: how each is named, read and taken.
+"""The table of event kinds that the journal keeps: how each is named, read, and applied to the state.
 
-A kind has a version of its own, raised when rows are written that an older crowdsweep would misread. Every version that
-was ever written is read for ever.
+Each kind has its own version, raised when an older crowdsweep would misread the new rows. Every version that was ever
+written stays readable.
 """
 
 from bisect import bisect_left, insort
@@ -27,7 +27,7 @@ from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.state import Known, Role
 
 Data = Mapping[str, Any]
-"""The fields of an event, as JSON gives them back."""
+"""The fields of an event, as parsed from JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +35,12 @@ class Kind:
     """One kind of event.
 
     Attributes:
-        event: its record.
-        name: what its rows call it; never changes.
-        read: version of a row → what makes the record's fields of its own; the highest is what is written.
-        take: adds an event to what is known; one that brings no news changes nothing.
-        news: what an event brings that is not known yet, in a form that is equal for equal news; None where it brings
-            nothing, and is neither written nor taken.
+        event: the record class of the event.
+        name: of the kind, in rows; never changes.
+        read: version of a row → conversion of the row's fields to those of the record; the highest version is written.
+        take: applies an event to the state; an event without news changes nothing.
+        news: returns what an event adds to the state, as a value that is equal for equal news; None if it adds nothing,
+            so that the event is not written.
     """
 
     event: type[Any]
@@ -51,27 +51,27 @@ class Kind:
 
     @property
     def version(self) -> int:
-        """Of the rows that are written now."""
+        """The version of newly written rows."""
         return max(self.read)
 
 
 def is_journalled(event: Event) -> bool:
-    """Whether the journal keeps events of this kind: a trial's start and its progress are not kept."""
+    """Whether the journal keeps events of this kind; the start and progress of a trial, for example, are not kept."""
     return type(event) in BY_EVENT
 
 
 def news(known: Known, event: Event) -> Hashable | None:
-    """Returns what an event brings that is not known yet (`Kind.news`); None for one that is not journalled."""
+    """Returns what an event adds to the state (`Kind.news`); None for nothing, or for a kind that is not journalled."""
     return BY_EVENT[type(event)].news(known, event) if is_journalled(event) else None
 
 
 def take(known: Known, event: Event) -> None:
-    """Takes one event that stands in the journal; constant time."""
+    """Applies one event of the journal to the state; O(1)."""
     known.rows += 1
     BY_EVENT[type(event)].take(known, event)
 
 
-# How each kind is taken.
+# Functions that apply each kind of event to the state, and find out whether it brings news.
 
 
 def _begin(known: Known, event: SweepStarted) -> None:
@@ -84,7 +84,7 @@ def _tell_first(known: Known, event: PointsTold) -> None:
 
 
 def _news_of_told(known: Known, event: PointsTold) -> Hashable | None:
-    """What a search was told first stands: its proposals hang on it."""
+    """Only a search's first told points count, because its proposals depend on them."""
     return None if event.search in known.told else event.search
 
 
@@ -97,7 +97,7 @@ def _propose(known: Known, event: PointProposed) -> None:
 
 
 def _news_of_proposal(known: Known, event: PointProposed) -> Hashable | None:
-    """A number is one point: the first that was written down. One that was lost comes back behind later ones."""
+    """Each number has one point, the first written; a lost proposal may be written again after later ones."""
     asked = known.proposals.get(event.search, [])
     place = bisect_left(asked, event.number, key=_number)
     known_number = place < len(asked) and asked[place].number == event.number
@@ -146,11 +146,11 @@ def _plan(known: Known, event: TrialPlanned) -> None:
         known.specs[key] = spec
 
 
-_RANKS = {Status.STOPPED: 0, Status.FAILED: 2, Status.OK: 3}  # a trial finishes once, unless it ends better later
+_RANKS = {Status.STOPPED: 0, Status.FAILED: 2, Status.OK: 3}  # a later result only replaces one of lower rank
 
 
 def _rank(result: TrialResult) -> int:
-    """A failure of the trial's own says more than one of infrastructure, after which it is tried again."""
+    """Returns the rank of a result; a failure by infrastructure ranks below a failure of the trial itself."""
     return 1 if result.failure is not None and result.failure.of_infrastructure else _RANKS[result.status]
 
 
@@ -184,7 +184,7 @@ def _end(known: Known, event: SweepFinished) -> None:
     known.status = event.status
 
 
-# What makes the fields of today of those that a row of each version has.
+# Conversions of a row's fields, from each version to the current one.
 
 
 def _as_it_is(data: Data) -> Data:
@@ -192,7 +192,7 @@ def _as_it_is(data: Data) -> Data:
 
 
 def _without_below_vote(data: Data) -> Data:
-    """Earlier versions held every fit against the votes, and marked what differed: no evidence."""
+    """Removes the flag `below_vote`, which earlier versions set without evidence, if a fit differed from the votes."""
     result = data["result"]
     if "below_vote" not in result.get("flags", ()):
         return data

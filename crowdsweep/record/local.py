@@ -1,4 +1,4 @@
-"""The journal on a local disk: one append-only file, locked by its driver and let go of when that process dies."""
+"""The journal on a local disk: one append-only file, which its driver's process keeps locked until it ends."""
 
 import errno
 import fcntl
@@ -25,20 +25,20 @@ _log = logging.getLogger(__name__)
 
 
 class LocalRows:
-    """Rows in `journal.jsonl` of a folder.
+    """Rows in the file `journal.jsonl` of a folder.
 
-    A writer holds `flock` on that file: the kernel lets go of it when the process ends, however it ends. It also holds
-    `journal.lock`, which says who has the journal and keeps out drivers of versions that lock nothing else; without
-    that file the lock holds all the same.
+    A writer holds `flock` on that file; the kernel releases it when the process ends, however it ends. The writer also
+    locks `journal.lock`, which says who writes the journal and excludes drivers of versions that lock only that file.
+    If somebody deletes `journal.lock`, the first lock still holds.
 
     Args:
-        folder: of the store; made when it is missing and `write` is set.
-        write: take the lock, and cut off a torn tail when the rows are read.
+        folder: of the store; created if it is missing and `write` is set.
+        write: whether to take the lock, and to cut off a torn tail when the rows are read.
 
     Raises:
-        JournalLocked: another process (or another journal of this one) is writing.
-        BadInput: no folder can be called so; or files stand there that reports would overwrite, and no record.
-        JournalError: the folder cannot be made or written.
+        JournalLocked: another process, or another journal of this process, is writing.
+        BadInput: the path is invalid; or the folder has no record, and has files that reports would overwrite.
+        JournalError: the folder cannot be created or written.
     """
 
     def __init__(self, folder: Path, *, write: bool) -> None:
@@ -50,7 +50,7 @@ class LocalRows:
         self._draft: Draft | None = None
         self._link = START
         self._named: tuple[int, int] | None = None  # the locked file, by device and inode
-        self._end: int | None = None  # size of the file as far as it was read and written; None before it was read
+        self._end: int | None = None  # size of the valid part of the file; None before it was read
         if write:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class LocalRows:
                 raise JournalError(f"{folder}: cannot keep a journal here: {_words(error)}") from error
 
     def read_rows(self) -> Iterator[Row]:
-        """See `Rows.read_rows`; a file that does not exist has no rows."""
+        """See `Rows.read_rows`; a missing file has no rows."""
         good, link, source = 0, START, str(self._path)
         try:
             with _opened(self._path) as file:
@@ -84,11 +84,11 @@ class LocalRows:
             raise JournalError(f"{self._path}: cannot be read: {error.strerror}") from error
 
     def append_rows(self, texts: Sequence[str]) -> None:
-        """See `Rows.append_rows`: one write and one fsync for all of them (about 0.2 ms)."""
+        """See `Rows.append_rows`: one write and one fsync for all rows (about 0.2 ms)."""
         if self._file is None:
             raise JournalError(f"{self._path}: not open for writing")
         if self._end is None:
-            for _ in self.read_rows():  # to know behind which row these stand
+            for _ in self.read_rows():  # to learn the end of the chain
                 pass
         lines, link = chain(texts, self._link)
         try:
@@ -98,18 +98,18 @@ class LocalRows:
         except JournalError:
             raise
         except OSError as error:
-            with suppress(OSError):  # half a row is dropped by the next reader all the same
+            with suppress(OSError):  # if this fails, the next reader drops the partial row
                 os.ftruncate(self._file, self._end or 0)
             raise _not_written(self._path, error) from error
         self._link, self._end = link, (self._end or 0) + len(lines)
 
     def put(self, folder: str, files: Mapping[str, bytes]) -> None:
-        """See `Rows.put`: each is written under another name, and given its own when it is whole."""
+        """See `Rows.put`: writes each file into a draft and renames it when it is complete."""
         place = self._folder / folder
         if self._file is None:
             raise JournalError(f"{place}: not open for writing")
         try:
-            self._check_in_place()  # where the store was moved away, another one would be made here
+            self._check_in_place()  # if the store was moved away, this would create a new one
             with opened_folder(self._folder, folder, make=True) as into:
                 for name, content in files.items():
                     if not _stands(into, name, len(content)):
@@ -139,7 +139,7 @@ class LocalRows:
         return set(names_in(self._folder / folder))
 
     def remove(self, names: Sequence[str]) -> None:
-        """See `Rows.remove`; a folder in which nothing is left goes too."""
+        """See `Rows.remove`; folders that become empty are removed too."""
         if self._file is None:
             raise JournalError(f"{self._folder}: not open for writing")
         try:
@@ -148,13 +148,13 @@ class LocalRows:
                     os.unlink(name, dir_fd=inside)
             with opened_folder(self._folder) as store:
                 for folder in {name.rpartition("/")[0] for name in names}:
-                    with suppress(OSError):  # it is not empty
+                    with suppress(OSError):  # not empty
                         os.rmdir(folder, dir_fd=store)
         except OSError as error:
             raise JournalError(f"{self._folder}: a file of the store cannot be removed: {_words(error)}") from error
 
     def heed(self, press: Callable[[], object]) -> None:
-        """See `Rows.heed`: on one machine a signal says so."""
+        """See `Rows.heed`; does nothing, because a local driver is stopped by a signal."""
 
     def close(self) -> None:
         """See `Rows.close`."""
@@ -167,14 +167,19 @@ class LocalRows:
         self._file = self._lock = None
 
     def _drafts(self) -> Draft:
-        """Returns where files are written before they are whole; made for the first of them."""
+        """Returns the draft for incomplete files, created on first use."""
         if self._draft is None:
             with opened_folder(self._folder) as folder, alone_in(folder):
                 self._draft = Draft(self._folder, folder)
         return self._draft
 
     def _trimmed(self, file: int, good: int) -> int:
-        """Cuts off a torn tail, or ends the last row where its newline is missing; returns the size of the file."""
+        """Cuts off a torn tail, or adds a missing last newline; returns the size of the file.
+
+        Args:
+            file: descriptor of the journal.
+            good: size of the valid part of the file.
+        """
         size = os.fstat(file).st_size
         if size > good:
             _log.warning("%s: dropped a torn tail: %d bytes from byte %d on", self._path, size - good, good)
@@ -186,7 +191,7 @@ class LocalRows:
         return good + 1
 
     def _check_in_place(self) -> os.stat_result:
-        """Refuses to go on where the path does not name the locked file any more; returns what it is like now."""
+        """Raises `JournalError` if the path no longer leads to the locked file; returns the file's current status."""
         found = _lstat(self._path)
         if found is None or _identity(found) != self._named:
             raise JournalError(
@@ -196,7 +201,7 @@ class LocalRows:
         return found
 
     def _check_undisturbed(self) -> None:
-        """Refuses to go on with a file that this driver does not have to itself any more."""
+        """Raises `JournalError` if somebody else moved, replaced or changed the file."""
         found = self._check_in_place()
         if found.st_size != self._end:
             raise JournalError(
@@ -206,7 +211,7 @@ class LocalRows:
 
 
 def _opened(path: Path) -> BufferedReader:
-    """Opens a file for reading; a pipe or a device in its place is refused, and not waited for."""
+    """Opens a regular file for reading; raises `OSError` for a folder, pipe or device, without waiting for it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         _check_regular(descriptor)
@@ -225,22 +230,21 @@ def _check_regular(descriptor: int) -> None:
 
 
 def _stands(folder: int, name: str, size: int) -> bool:
-    """Whether a file stands in an opened folder, and is whole as far as its size tells: its machine may have died
-    before it was."""
+    """Whether a file of this size exists in an opened folder; another size shows that a crash left it incomplete."""
     mode = mode_of(folder, name)
     is_file = mode is not None and stat.S_ISREG(mode)
     return is_file and os.stat(name, dir_fd=folder, follow_symlinks=False).st_size == size
 
 
 def _words(error: OSError) -> str:
-    """Returns what went wrong; a link in the place of a file by name."""
+    """Returns the message of an error; for a link in the place of a file, one that names the link."""
     if error.errno == errno.ELOOP and error.filename is not None:
         return f"{error.filename} is a link, and a store's record is no link; put the file itself in its place"
     return str(error)
 
 
 def _lstat(path: Path) -> os.stat_result | None:
-    """Returns what a path names, without following it; None where it names nothing."""
+    """Returns the status of a path without following links; None if it does not exist."""
     try:
         return path.lstat()
     except FileNotFoundError:
@@ -252,7 +256,7 @@ def _identity(file: os.stat_result) -> tuple[int, int]:
 
 
 def _open_locked(path: Path) -> int:
-    """Opens the journal, or makes it, and locks it; it is the file that the path names then."""
+    """Opens or creates the journal, locks it, and makes sure that the path still leads to the locked file."""
     while True:
         descriptor = _open(path)
         try:
@@ -268,7 +272,7 @@ def _open_locked(path: Path) -> int:
         except OSError:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # it was replaced in between, as `repair` does
+        os.close(descriptor)  # the file was replaced in between, as `repair` does
 
 
 def _open(path: Path) -> int:
@@ -293,7 +297,7 @@ def _not_written(path: Path, error: OSError) -> JournalError:
 
 
 def _take_lock(path: Path) -> int:
-    """Locks the file that older versions lock, and writes down who has the journal."""
+    """Locks the file that older versions lock, and writes into it who holds the journal."""
     descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -326,7 +330,7 @@ def _who(lock: Path) -> str:
         with _opened(lock) as file:
             told = json.loads(file.read(1000))
         return f"pid {told['pid']} on {told['host']} since {told['since']}"
-    except (OSError, ValueError, KeyError, TypeError):  # it has not yet written who it is, or the file was deleted
+    except (OSError, ValueError, KeyError, TypeError):  # the driver has not written it yet, or the file was deleted
         return "one that does not say who it is"
 
 

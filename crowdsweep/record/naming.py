@@ -1,4 +1,4 @@
-"""Datasets and points as the person called them who wrote the sweep file: `labelme individual`, `groups 3`."""
+"""Short texts for datasets and points, in the words of the sweep file: `labelme individual`, `groups 3`."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -10,16 +10,16 @@ from crowdsweep.record.spec import canonical_json
 from crowdsweep.units import counted
 
 SPEAKS_FOR_ITSELF = "scenario"
-"""The parameter whose values need no name before them."""
+"""The dataset parameter whose value is shown without its name."""
 
 
 def dataset_words(dataset: str, params: Mapping[str, Any], among: Collection[str] = ()) -> str:
-    """Returns a dataset with its parameters, in a few words.
+    """Returns a short text for a dataset with its parameters: `labelme individual (annotators 3)`.
 
     Args:
-        dataset: as in `TrialSpec`: a name, or a folder's whole path, of which the end is enough.
+        dataset: as in `TrialSpec`: a name, or the full path of a folder, of which the end is shown.
         params: of the dataset, as given.
-        among: all datasets that stand beside it; of a folder so much of the path is shown that no other ends so.
+        among: all datasets that are shown together; enough of a folder's path is shown to tell it from the others.
     """
     inside = ", ".join(f"{name} {_value(value)}" for name, value in params.items() if name != SPEAKS_FOR_ITSELF)
     words = [short_name(dataset, among), *([str(params[SPEAKS_FOR_ITSELF])] if SPEAKS_FOR_ITSELF in params else [])]
@@ -27,7 +27,7 @@ def dataset_words(dataset: str, params: Mapping[str, Any], among: Collection[str
 
 
 def short_name(dataset: str, among: Collection[str] = ()) -> str:
-    """Returns a dataset's name, of a folder's whole path so much of the end that none of the others ends so."""
+    """Returns a dataset's name; for a folder, the shortest end of its path that no other dataset in `among` has."""
     parts = PurePath(dataset).parts if dataset.startswith("/") else ()
     if len(parts) < 2:
         return dataset
@@ -39,11 +39,12 @@ def short_name(dataset: str, among: Collection[str] = ()) -> str:
 
 
 def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) -> str:
-    """Returns `labelme (scenario: global)`: a dataset with its parameters in canonical JSON, a folder by its name.
+    """Returns a text for a dataset with its named parameters: `labelme (scenario: global)`.
 
     Args:
-        dataset, dataset_params: as in `TrialSpec`.
-        among: all datasets of the sweep, among which a folder's name is to differ.
+        dataset: as in `TrialSpec`.
+        dataset_params: as in `TrialSpec`, but as canonical JSON.
+        among: all datasets of the sweep, as for `short_name`.
     """
     name = short_name(dataset, among)
     params = json.loads(dataset_params)
@@ -52,12 +53,12 @@ def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) 
 
 
 def is_thinned(dataset_params: str) -> bool:
-    """Whether models train on less than all annotations of a dataset, by its parameters in canonical JSON."""
+    """Whether a dataset's parameters, in canonical JSON, leave out some of the training annotations."""
     return not json.loads(dataset_params).keys().isdisjoint(LEAVES_OUT)
 
 
 def told_words(counts: Mapping[str, int]) -> str:
-    """Returns how many points a search was told from which earlier sweeps; empty for none."""
+    """Returns a text with the number of points that a search was told from each earlier sweep; empty for none."""
     parts = [f"{counted(n, 'point')} told from {source}" for source, n in counts.items()]
     return ", ".join(parts)
 

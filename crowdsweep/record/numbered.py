@@ -1,11 +1,11 @@
-"""The journal of an object store as bytes: numbered objects, packs of them, and what is wrong with others.
+"""Byte format of the journal in an object store: numbered objects, packs of them, and their errors.
 
-An object `journal/000000000017.rows` is a line that says who wrote it, and then its rows, each sealed and chained to
-the one before as in a file (`rows`). It is created where none of that number stands, so a number has one writer. One
-without rows says that a driver begins, or ends.
+An object `journal/000000000017.rows` contains a head line, which says who wrote it, and rows. Each row is sealed and
+chained to the previous one, as in a file (`rows`). An object is created only if its number is free, so each number has
+one writer. An object without rows says that a driver begins or ends.
 
-A pack `packs/000000000001-000000000256.rows` holds these objects one behind the other, so that many are read at once.
-The objects stay. Of packs that begin with the same number the longest counts: `repair` writes one over all there is.
+A pack `packs/000000000001-000000000256.rows` is the concatenation of these objects, so that one request reads many. The
+objects remain. If several packs begin with the same number, the longest counts: `repair` writes one over all objects.
 """
 
 import io
@@ -32,14 +32,17 @@ _ADVICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The first line of an object.
+    """The head line of an object.
 
     Attributes:
-        object: its number.
-        rows: how many follow.
-        writer: what the driver calls itself, which no other does.
-        pid, host, since: who that is, for people; ISO 8601.
-        ended: whether it works on the sweep no more.
+        object: number of the object.
+        rows: number of rows that follow.
+        writer: unique identifier of the driver, 32 hex digits.
+        pid, host, since: the driver's process, machine and start time (ISO 8601), for people.
+        ended: whether the driver has ended.
+
+    Raises:
+        ValueError: a number or the writer is not one that a driver writes.
     """
 
     object: int
@@ -55,12 +58,12 @@ class Head:
             raise ValueError("no driver writes so")
 
     def line(self) -> bytes:
-        """Returns it as the line that it is."""
+        """Returns the head as a line of JSON, with its newline."""
         return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
 
 
 class Written(NamedTuple):
-    """An object that was read: its head, its lines, and where it stands, for messages."""
+    """An object that was read: its head, the lines of its rows, and its place for messages."""
 
     head: Head
     lines: list[bytes]
@@ -68,14 +71,14 @@ class Written(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Objects that stand in one pack."""
+    """The objects of one pack, as a range of numbers, both ends included."""
 
     first: int
     last: int
 
     @property
     def name(self) -> str:
-        """Of the pack."""
+        """The name of the pack."""
         return f"{PACKS}/{self.first:012d}-{self.last:012d}.rows"
 
 
@@ -85,7 +88,7 @@ def object_name(number: int) -> str:
 
 
 def spans_of(names: Iterable[str]) -> list[Span]:
-    """Returns the packs that count, one behind the other from the first object on."""
+    """Returns the packs to read: consecutive, from the first object on, and the longest for each first number."""
     found = (match for name in names if (match := _PACK.fullmatch(name)))
     longest: dict[int, int] = {}
     for match in found:
@@ -100,10 +103,14 @@ def spans_of(names: Iterable[str]) -> list[Span]:
 
 
 def number_of(name: str, place: str) -> int:
-    """Returns the number of an object of a journal.
+    """Returns the number in the name of a journal's object.
+
+    Args:
+        name: of the object.
+        place: of the store, for messages.
 
     Raises:
-        JournalDamaged: no driver calls one so.
+        JournalDamaged: the name is not one that a driver gives.
     """
     match = _OBJECT.fullmatch(name)
     if match is None:
@@ -115,10 +122,15 @@ def number_of(name: str, place: str) -> int:
 
 
 def numbers_of(names: Sequence[str], after: int, place: str) -> list[int]:
-    """Returns the numbers of the objects of a journal behind some, all of which must be there.
+    """Returns the numbers of a journal's objects, which must be consecutive.
+
+    Args:
+        names: of the objects, in order.
+        after: the number before the first of them.
+        place: of the store, for messages.
 
     Raises:
-        JournalDamaged: one is missing, or another object stands among them.
+        JournalDamaged: a number is missing, or a name is not one that a driver gives.
     """
     numbers = [number_of(name, place) for name in names]
     for expected, number in enumerate(numbers, start=after + 1):
@@ -128,7 +140,7 @@ def numbers_of(names: Sequence[str], after: int, place: str) -> list[int]:
 
 
 def head_of(content: bytes) -> Head | None:
-    """Returns what the first line of an object says; None where it is none."""
+    """Returns the head of an object's content; None if its first line is no head."""
     line = content[:_LONGEST_HEAD].partition(b"\n")[0]
     try:
         told = json.loads(line) if line.startswith(_OPENING) else {}
@@ -143,15 +155,15 @@ _KINDS = (int, int, str, int, str, str, bool)
 
 
 def written_in(content: bytes, first: int, last: int, place: str) -> Iterator[Written]:
-    """Yields the objects of a pack, or the one of an object.
+    """Yields the objects in the content of a pack or of a single object.
 
     Args:
-        content: of it.
-        first, last: the numbers that it must hold.
-        place: for messages.
+        content: of the pack or object.
+        first, last: numbers of the first and last object that it must contain.
+        place: of the pack or object, for messages.
 
     Raises:
-        JournalDamaged: it holds something else.
+        JournalDamaged: the content is incomplete, or contains other objects.
     """
     number = first
     lines = iter(lines_of(io.BytesIO(content)))
@@ -170,5 +182,5 @@ def written_in(content: bytes, first: int, last: int, place: str) -> Iterator[Wr
 
 
 def gone(place: str) -> JournalError:
-    """Returns the error for an object that was listed and is not there."""
+    """Returns the error for an object that was listed but no longer exists."""
     return JournalDamaged(f"{place}: was removed while the journal was read. {_ADVICE}")

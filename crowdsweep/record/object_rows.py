@@ -1,8 +1,8 @@
-"""The journal in an object store: numbered objects, each created where none stands; no lease and no clock.
+"""The journal in an object store: numbered objects, each created only if its number is free; no lease and no clock.
 
-A driver begins by creating the next object, and writes every flush as the next one. Whoever finds the number taken has
-lost the race, and stops before it tells anybody. A driver that finds the number taken by itself has lost an answer, not
-the race.
+A driver begins by creating the object with the next number, and writes each flush as another. A driver that finds the
+number taken by another driver has lost the race, and stops before it reports the events. If the existing object is its
+own, only the server's answer to an earlier try was lost.
 """
 
 import io
@@ -35,21 +35,22 @@ from crowdsweep.record.objects import Objects
 from crowdsweep.record.rows import START, Row, chain, lines_of, unseal, whole_rows
 
 PACKED = 256
-"""Objects of a pack."""
+"""Objects per pack."""
 _TRIES = 3
 
 
 class ObjectRows:
-    """Rows below a prefix of an object store.
+    """Rows of a journal below a prefix of an object store.
 
-    A writer keeps others out while it answers them (`asking`); of one that does not, another takes over, and the first
-    is refused when it writes next.
+    A driver that answers questions (`asking`) excludes other drivers. If it does not answer, another driver takes over,
+    and the next write of the first one fails.
 
     Args:
         objects: of the store.
-        write: begin as a driver.
-        listen_s, answer_s: seconds between a driver's looks at what it is asked, and for which an answer is waited for.
-        packed: objects of a pack.
+        write: whether to open the rows for writing, as a driver.
+        listen_s: seconds between two checks of a driver for questions.
+        answer_s: seconds to wait for another driver's answer.
+        packed: objects per pack.
 
     Raises:
         JournalLocked: another driver is writing.
@@ -69,19 +70,19 @@ class ObjectRows:
         self._packed = packed
         self._me: Head | None = None
         self._listener: Listener | None = None
-        self._number = 0  # of the last object that is this driver's own
+        self._number = 0  # of this driver's last object
         self._link = START
         self._is_read = False
         self._failed: JournalError | None = None
         self._packs = True
-        self._loose: list[bytes] = []  # what no pack holds yet, of the objects up to the last
+        self._loose: list[bytes] = []  # contents of the objects, up to the last, that are in no pack
         self._kept: set[str] = set()
         if write:
             self._begin(answer_s)
             self._listener = Listener(objects, self._written_by().writer, every_s=listen_s)
 
     def heed(self, press: Callable[[], object]) -> None:
-        """Calls `press` whenever somebody asks this driver to stop; see `Listener.heed`."""
+        """Registers `press` to be called when somebody asks this driver to stop; see `Listener.heed`."""
         if self._listener is not None:
             self._listener.heed(press)
 
@@ -105,12 +106,12 @@ class ObjectRows:
             self._pack()
 
     def append_rows(self, texts: Sequence[str]) -> None:
-        """See `Rows.append_rows`: one object for all of them."""
+        """See `Rows.append_rows`: writes one object with all rows."""
         me = self._written_by()
         if self._failed is not None:
             raise self._failed
         if not self._is_read:
-            for _ in self.read_rows():  # to know behind which row these stand
+            for _ in self.read_rows():  # to learn the end of the chain
                 pass
         lines, link = chain(texts, self._link)
         content = replace(me, object=self._number + 1, rows=len(texts)).line() + lines
@@ -121,7 +122,7 @@ class ObjectRows:
         self._pack()
 
     def put(self, folder: str, files: Mapping[str, bytes]) -> None:
-        """See `Rows.put`: an object for each, many written at the same time."""
+        """See `Rows.put`: writes one object per file, many at the same time."""
         self._written_by()
         fresh = {f"{folder}/{name}": content for name, content in files.items()}
         self._objects.create_all([(name, content) for name, content in fresh.items() if name not in self._kept])
@@ -140,19 +141,21 @@ class ObjectRows:
         return {one.name.removeprefix(f"{folder}/") for one in self._objects.names(folder)}
 
     def close(self) -> None:
-        """See `Rows.close`: the last object says that this driver has ended."""
+        """See `Rows.close`: writes a last object, which says that this driver has ended."""
         if self._me is None:
             return
         me, self._me = self._me, None
         ended = replace(me, object=self._number + 1, rows=0, ended=True)
-        with suppress(JournalError):  # then it is asked whether it lives, and does not answer
+        with suppress(JournalError):  # then the next driver asks this one, and gets no answer
             self._objects.create(object_name(ended.object), ended.line())
         if self._listener is not None:
             self._listener.close()
 
     def lines(self) -> Iterator[bytes]:
-        """Yields every line of the journal that is no object's first one, damaged ones too, as `repair` wants them. In
-        place of a damaged pack come the objects that it was made of."""
+        """Yields all lines of the journal for `repair`, even damaged ones, without the head lines of objects.
+
+        Instead of a damaged pack, the objects that it was made of are read.
+        """
         spans = spans_of(one.name for one in self._objects.names(PACKS))
         after, names = 0, list[str]()
         for span, content in zip(spans, self._objects.get_all([span.name for span in spans]), strict=True):
@@ -164,13 +167,15 @@ class ObjectRows:
             yield from (line for line in lines_of(io.BytesIO(content or b"")) if head_of(line) is None)
 
     def rewrite(self, lines: Sequence[bytes]) -> str:
-        """Has other rows stand for all objects that there are, which stay as they are; returns the pack's name.
+        """Replaces all rows so far: writes a pack that covers all existing objects, and returns the pack's name.
+
+        The objects themselves remain unchanged.
 
         Args:
-            lines: sealed and chained from the first on.
+            lines: the new rows, sealed and chained from the first on.
 
         Raises:
-            JournalError: they could not be written.
+            JournalError: the pack could not be written.
         """
         me, last = self._written_by(), self._number
         heads = [replace(me, object=number, rows=0).line() for number in range(1, last)]
@@ -189,7 +194,8 @@ class ObjectRows:
         """Creates the object that says that this driver begins.
 
         Raises:
-            JournalLocked: another one works on the sweep, or was quicker.
+            JournalLocked: another driver is running the sweep, or began first.
+            JournalError: the server does not support conditional writes, or cannot be reached.
         """
         number, before = last_head(self._objects)
         if before is not None and not before.ended and is_alive(self._objects, before, answer_s=answer_s):
@@ -201,7 +207,7 @@ class ObjectRows:
         try:
             if not self._created(me.object, me.line()):
                 raise self._locked(head_of(self._objects.get(object_name(me.object)) or b""))
-            if self._objects.create(object_name(me.object), me.line()):  # what stands there was not looked at
+            if self._objects.create(object_name(me.object), me.line()):  # the server ignored the condition
                 raise JournalError(
                     f"{self._objects.place}: the server writes over objects that it was asked to create where none "
                     f"stands (If-None-Match), so that two drivers could write at once: give a store that knows "
@@ -213,9 +219,9 @@ class ObjectRows:
         self._number = me.object
 
     def _created(self, number: int, content: bytes) -> bool:
-        """Creates an object of the journal; returns False where another driver did.
+        """Creates an object of the journal; returns False if another driver created it.
 
-        Where the server does not answer, it is tried again: it may have done so and lost the answer.
+        Tries again if the server does not answer: the object may have been written and only the answer lost.
         """
         name = object_name(number)
         for tries_left in reversed(range(_TRIES)):
@@ -235,7 +241,7 @@ class ObjectRows:
         return self._me
 
     def _written(self) -> Iterator[Written]:
-        """Yields all objects, from packs where they are in one; what no pack holds is kept for the next."""
+        """Yields all objects, read from packs where possible; keeps the contents of the others for the next pack."""
         place = str(self._objects.place)
         spans = spans_of(one.name for one in self._objects.names(PACKS))
         after = spans[-1].last if spans else 0
@@ -253,14 +259,14 @@ class ObjectRows:
                 self._loose.append(content)
 
     def _pack(self) -> None:
-        """Writes a pack where enough objects are in none; a pack that cannot be written is not missed."""
+        """Writes a pack if enough objects are in none; an error is ignored, because packs are optional."""
         if not self._packs or len(self._loose) < self._packed:
             return
         loose, self._loose = self._loose, []
         try:
             self._objects.create(Span(self._number - len(loose) + 1, self._number).name, b"".join(loose))
         except JournalError:
-            self._packs = False  # later ones would not follow on the last
+            self._packs = False  # later packs would leave a gap after the last one
 
     def _locked(self, driver: Head | None) -> JournalLocked:
         store = str(self._objects.place)
@@ -270,7 +276,7 @@ class ObjectRows:
         )
 
     def _taken_over(self, number: int) -> JournalError:
-        """Returns the error of a driver that finds the next number taken; it writes nothing from then on."""
+        """Returns the error of a driver that finds the next number taken; its later writes raise it again."""
         content = self._objects.get(object_name(number))
         self._failed = JournalLocked(
             f"{self._objects.place}: another driver has gone on with this sweep: {_who(head_of(content or b''))}. This "
@@ -280,7 +286,7 @@ class ObjectRows:
 
 
 def last_head(objects: Objects) -> tuple[int, Head | None]:
-    """Returns the number of the last object of a journal, 0 where there is none, and who wrote it, where it says so.
+    """Returns the number of a journal's last object, 0 if there is none, and its head, None if it cannot be read.
 
     Raises:
         JournalError: the store cannot be read.
@@ -293,7 +299,7 @@ def last_head(objects: Objects) -> tuple[int, Head | None]:
 
 
 def is_alive(objects: Objects, driver: Head, *, answer_s: float = ANSWER_S) -> bool:
-    """Whether a driver works on its sweep: one of this machine, where its process is gone, does not; others are asked.
+    """Whether a driver is still running: False if its process on this machine has ended, else whether it answers.
 
     Raises:
         JournalError: the store cannot be reached.
@@ -302,7 +308,7 @@ def is_alive(objects: Objects, driver: Head, *, answer_s: float = ANSWER_S) -> b
 
 
 def is_gone(driver: Head) -> bool:
-    """Whether a driver's process ran on this machine and is not there any more."""
+    """Whether a driver's process ran on this machine and has ended."""
     if driver.host != socket.gethostname():
         return False
     try:

@@ -1,12 +1,13 @@
-"""The value of an objective of a search, as a trial's row has it."""
+"""The value of a search's objective in the result of a trial."""
 
 from crowdsweep.metrics.known import MEMORY, SECONDS
 from crowdsweep.record.result import TrialResult
 
 
 def objective_of(result: TrialResult, name: str) -> float | None:
-    """Returns a metric of a trial, or what it cost: its share of the seconds of its batch, or the highest memory of
-    that batch in MiB; None where it lacks the metric.
+    """Returns a metric or a cost of a trial; None if the trial lacks the metric.
+
+    The costs are the trial's share of its batch's seconds, and the peak memory of that batch in MiB.
 
     Args:
         result: of a trial that did not fail.

@@ -1,6 +1,6 @@
-"""The objects below a prefix of an object store: the one door to `obstore`.
+"""Access to the objects below a prefix of an object store; only this module uses `obstore`.
 
-Every request ends: it has a limit, is tried again a few times, and then raises one named error in words.
+Every request has a timeout and a retry policy, after which it raises a `JournalError` in plain words.
 """
 
 import os
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 AT_ONCE = 32
-"""Requests that wait for an answer at the same time, where many objects are read or written."""
+"""Number of concurrent requests when many objects are read or written."""
 
 _SECRET = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|SAS|CREDENTIAL|CONNECTION", re.IGNORECASE)
 _SHORTEST_SECRET = 6
 _HIDDEN = "***"
 _VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
-# By what a scheme begins with: what obstore calls the URL of a server, and the variables that may say it.
+# Beginning of a scheme → (obstore's option for the URL of a server, environment variables that may set it).
 _SERVERS = {
     "s3": ("endpoint", ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
     "gs": ("base_url", ("GOOGLE_BASE_URL",)),
@@ -39,12 +39,12 @@ _INSTALL = "`pip install 'crowdsweep[cloud]'`"
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long a server is waited for.
+    """Timeouts and retry policy of requests to a server.
 
     Attributes:
-        connect_s, request_s: seconds, for one try.
-        tries: more of them after the first.
-        all_s: seconds after which none is begun.
+        connect_s, request_s: timeouts of one try, in seconds.
+        tries: number of retries after the first try.
+        all_s: seconds after which no further try begins.
     """
 
     connect_s: float = 5.0
@@ -55,7 +55,7 @@ class Patience:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """An object of a listing: its name below the prefix, its size in bytes, and when it was written."""
+    """An object of a listing: its name below the prefix, its size in bytes, and the time it was written."""
 
     name: str
     size: int
@@ -63,30 +63,29 @@ class Found:
 
 
 class Objects:
-    """Objects by their names below a prefix.
+    """The objects below a prefix, by name.
 
     Args:
         place: the prefix.
-        patience: with the server.
-        client: what to speak to the bucket with; where it is None, the one of the place's connection, made from the
-            environment as it is now.
+        patience: timeouts and retry policy.
+        client: for the bucket; None: the client of the place's connection, made from the current environment.
 
     Raises:
-        BadInput: the package for object stores is missing, or what the environment says of this store is not enough.
+        BadInput: the package `obstore` is not installed, or the environment does not configure this store.
     """
 
     def __init__(
         self, place: StoreUri, *, patience: Patience | None = None, client: "ObjectStore | None" = None
     ) -> None:
         self.place = place
-        self._above = "".join(f"{part}/" for part in place.parts)  # the bucket's names begin so
+        self._above = "".join(f"{part}/" for part in place.parts)  # the prefix of all names in the bucket
         self._client = _shared_client(place, patience or Patience()) if client is None else client
 
     def create(self, name: str, content: bytes) -> bool:
-        """Writes an object where none of that name stands; returns whether it did, False where one stood there.
+        """Writes a new object; returns False, without writing, if the name exists.
 
         Raises:
-            JournalError: it is not known to have been written: the server cannot be reached, or says no.
+            JournalError: it is unknown whether the object was written: the server cannot be reached, or refuses.
         """
         try:
             with self._translated_errors(name, writing=True):
@@ -96,7 +95,7 @@ class Objects:
         return True
 
     def put(self, name: str, content: bytes) -> None:
-        """Writes an object, in place of one that stands there.
+        """Writes an object and replaces an existing one of that name.
 
         Raises:
             JournalError: as `create`.
@@ -105,7 +104,7 @@ class Objects:
             self._put(name, content, mode="overwrite")
 
     def get(self, name: str) -> bytes | None:
-        """Returns the content of an object; None where there is none.
+        """Returns the content of an object; None if it does not exist.
 
         Raises:
             JournalError: the object cannot be read.
@@ -119,31 +118,36 @@ class Objects:
             return None
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """Yields the contents of objects in their order, many of them read at the same time.
+        """Yields the contents of objects in order, None for missing ones; reads many at the same time.
 
         Raises:
-            JournalError: one cannot be read.
+            JournalError: an object cannot be read.
         """
         yield from _at_once(self.get, names)
 
     def create_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Writes objects where none of their names stand, many at the same time.
+        """Writes new objects, many at the same time; existing objects of these names are left as they are.
+
+        Args:
+            files: (name, content) of each object.
 
         Raises:
-            JournalError: one could not be written.
+            JournalError: an object could not be written.
         """
         for _ in _at_once(lambda file: self.create(*file), files):
             pass
 
     def names(self, folder: str, *, after: str = "") -> list[Found]:
-        """Returns the objects below a folder in the order of their names, which are whole.
+        """Returns all objects below a folder, including its subfolders, ordered by name.
+
+        The names are relative to the prefix, not to the folder.
 
         Args:
-            folder: below the prefix; empty for all.
-            after: the name behind which to begin.
+            folder: below the prefix; empty for all objects.
+            after: a name; only later names are returned.
 
         Raises:
-            JournalError: they cannot be listed.
+            JournalError: the objects cannot be listed.
         """
         import obstore  # noqa: PLC0415 - an extra
 
@@ -153,10 +157,10 @@ class Objects:
             return self._found(one for page in pages for one in page)
 
     def names_in(self, folder: str) -> list[Found]:
-        """Returns the objects that lie right in a folder, as `names` does, and none of those deeper in it.
+        """Returns the objects directly in a folder, without those of its subfolders; otherwise like `names`.
 
         Raises:
-            JournalError: they cannot be listed.
+            JournalError: the objects cannot be listed.
         """
         import obstore  # noqa: PLC0415 - an extra
 
@@ -164,10 +168,10 @@ class Objects:
             return self._found(obstore.list_with_delimiter(self._client, self._below(folder))["objects"])
 
     def folders(self) -> list[str]:
-        """Returns the names of the folders right below the prefix.
+        """Returns the names of the folders directly below the prefix.
 
         Raises:
-            JournalError: they cannot be listed.
+            JournalError: the folders cannot be listed.
         """
         import obstore  # noqa: PLC0415 - an extra
 
@@ -176,16 +180,16 @@ class Objects:
         return sorted(name.removeprefix(self._above).rstrip("/") for name in found)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Removes objects; those that are gone already are no error.
+        """Removes objects; missing objects are no error.
 
         Raises:
-            JournalError: one cannot be removed.
+            JournalError: an object cannot be removed.
         """
         import obstore  # noqa: PLC0415 - an extra
 
-        for name in names:  # one by one: bulk requests are not understood by every server
+        for name in names:  # one by one: not every server supports bulk requests
             try:
-                with self._translated_errors(name):  # S3 does not tell those that are gone, GCS and Azure do
+                with self._translated_errors(name):  # S3 does not report missing objects, GCS and Azure do
                     obstore.delete(self._client, self._above + name)
             except _Missing:
                 continue
@@ -196,7 +200,7 @@ class Objects:
         obstore.put(self._client, self._above + name, content, mode=mode, use_multipart=False)
 
     def _below(self, folder: str) -> str | None:
-        """Returns how the bucket's names begin of what lies in a folder; None where they are all of its names."""
+        """Returns the prefix, in the bucket, of the names in a folder; None if that is the whole bucket."""
         return self._above + (f"{folder}/" if folder else "") or None
 
     def _found(self, listed: Iterable[Mapping[str, Any]]) -> list[Found]:
@@ -208,8 +212,10 @@ class Objects:
 
     @contextmanager
     def _translated_errors(self, name: str, *, writing: bool = False) -> Generator[None]:
-        """Turns the library's errors into errors of ours. They have no cause: a traceback would print the library's own
-        words, with the query of a URL and what the server said, and so a signature or a token.
+        """Translates exceptions of the library into the project's errors, without a cause.
+
+        A traceback with the cause would print the library's message, with URL queries and server answers, which may
+        contain a signature or a token.
         """
         from obstore import exceptions  # noqa: PLC0415 - an extra
 
@@ -226,15 +232,15 @@ class Objects:
 
 
 class _Missing(Exception):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class _Exists(Exception):
-    """There is one already."""
+    """The object exists already."""
 
 
 def _at_once(do: Callable[[Any], Any], of: Sequence[Any]) -> Iterator[Any]:
-    """Yields what comes of each, in order; so many are under way that memory stays bounded."""
+    """Yields the result of `do` for each element, in order; a limited number run at once, to bound the memory."""
     if len(of) < 2:
         yield from map(do, of)
         return
@@ -251,17 +257,21 @@ def _at_once(do: Callable[[Any], Any], of: Sequence[Any]) -> Iterator[Any]:
 
 
 def _environment() -> int:
-    """Returns what differs where the environment says something else of object stores: their clients are others."""
+    """Returns a hash of the environment variables for object stores; clients are cached under it."""
     return hash(frozenset(one for one in os.environ.items() if one[0].startswith(_VARIABLES)))
 
 
 def _shared_client(place: StoreUri, patience: Patience) -> "ObjectStore":
-    """Returns the client of a place's connection, made from the environment as it is now."""
+    """Returns the client of a place's connection; makes one if the current environment has none yet."""
     return place.connection.client((patience, _environment()), lambda: _client_of(place, patience))
 
 
 def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
-    """Returns what the bucket of a place is spoken to with."""
+    """Returns a new client for the bucket of a place.
+
+    Raises:
+        BadInput: the package `obstore` is not installed, or the environment does not configure this store.
+    """
     try:
         from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra
         from obstore.store import from_url  # noqa: PLC0415 - an extra
@@ -278,7 +288,7 @@ def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
         "client_options": options,
         "retry_config": {"max_retries": patience.tries, "retry_timeout": timedelta(seconds=patience.all_s)},
     }
-    if server := _server(place):  # of one's own, without encryption where its URL says so
+    if server := _server(place):  # a custom server, without encryption if its URL says http
         more |= server
         more["client_options"] = {**options, "allow_http": any(url.startswith("http://") for url in server.values())}
     if place.scheme.startswith("s3"):
@@ -293,17 +303,19 @@ def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
 
 
 def _server(place: StoreUri) -> dict[str, str]:
-    """Returns the URL of a server that is not the cloud's own, by obstore's name; nothing where no variable has one."""
+    """Returns {obstore's option: URL} for a server other than the cloud's own; empty if no variable sets one."""
     name, variables = next(one for begins, one in _SERVERS.items() if place.scheme.startswith(begins))
     url = next((os.environ[variable] for variable in variables if os.environ.get(variable)), "")
     return {name: url} if url else {}
 
 
 def _from_profile(place: StoreUri) -> dict[str, Any]:
-    """Returns what AWS's own files say, where the variables do not: `~/.aws/credentials` and `~/.aws/config`.
+    """Returns obstore's options for the credentials in AWS's own files, `~/.aws/credentials` and `~/.aws/config`.
+
+    Empty if AWS_ACCESS_KEY_ID is set, or if the files do not exist or contain no credentials.
 
     Raises:
-        BadInput: they say something that cannot be used.
+        BadInput: the files cannot be used, or the package boto3, which reads them, is not installed.
     """
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return {}
@@ -364,9 +376,11 @@ def _words(place: StoreUri, error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """Returns what a library said: its first line, and of a server's answer the code and the message. What could let
-    somebody in is left out: names and queries of URLs, other parts of an answer (S3 sends a token back that it does
-    not like), and what the environment holds of credentials."""
+    """Returns the message of a library's error without secrets: its first line, and a server's code and message.
+
+    Possible secrets are left out: user names and queries of URLs, other parts of a server's answer (S3 returns a token
+    that it rejects), and credentials from the environment.
+    """
     told = str(error).strip()
     text = told.split("\n", maxsplit=1)[0].partition("<")[0].strip()
     answer = [found[1] for tag in ("Code", "Message") if (found := re.search(f"<{tag}>([^<]*)</{tag}>", told))]

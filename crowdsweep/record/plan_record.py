@@ -1,7 +1,7 @@
-"""The plan of a sweep, as its journal keeps it.
+"""The plan of a sweep, as kept in its journal.
 
-It says enough to tell, with neither datasets nor models at hand, which trials belong to the sweep and what each of them
-is called (`record.shown`).
+Together with the other rows, it determines which trials belong to the sweep and what each is called (`record.shown`),
+without loading datasets or models.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from crowdsweep.record.spec import Params, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetRecord:
-    """One line of `datasets:` at one value of each axis.
+    """One entry of `datasets:` in the sweep file, at one value of each axis.
 
     Attributes:
         dataset, dataset_params: as in `TrialSpec`.
-        gold: split with items to score → whether any of them has gold; else they are scored by their own votes. A split
-            that is not named counts as scored by gold.
-        heldout: share of the annotations that report trials give up.
-        class_names: what the classes are called, where they are few enough for a table of them.
+        gold: split with items to score → whether any of its items has gold; otherwise its items are scored by their own
+            votes. A split that is not listed counts as scored by gold.
+        heldout: share of the annotations that report trials hold out.
+        class_names: names of the classes, if they are few enough to be shown in a table.
     """
 
     dataset: str
@@ -33,25 +33,25 @@ class DatasetRecord:
 
     @property
     def only_own_votes(self) -> bool:
-        """Whether nothing but the votes that trained says what training items are, and nothing else is scored."""
+        """Whether only training items are scored, and only by the votes that the models were trained on."""
         return self.gold.get("train") is False and not self.gold.keys() & {"dev", "test"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellRecord:
-    """A model on a dataset: at a fixed point, or with a point that a search moves.
+    """A cell of the sweep: a model on a dataset, at a fixed point or with a search over points.
 
     Attributes:
-        key: of a fixed point, the `cell_key` of its trials; of a search, its own.
-        label: what the sweep file calls the model.
+        key: for a fixed point, the `cell_key` of its trials; for a search, the key of the search.
+        label: the sweep file's name for the model.
         model, dataset, dataset_params: as in `TrialSpec`.
         params: the fixed hyper-parameters, as given.
-        sees_gold: the model needs gold by definition: an upper bound, not a competitor.
-        metric, goal: what a search is for, and what is scored while trials train.
-        further: objectives of a search beside the metric, each with a goal of its own.
-        points: how many points a search may try; 0 where the point is fixed.
-        sampler: which proposes them (tpe, gp, nsga2, random, grid); empty where the point is fixed.
-        n_trials: at most.
+        sees_gold: whether the model needs gold by definition; it is an upper bound, not a competitor.
+        metric, goal: what a search optimises, and what is scored while trials train.
+        further: objectives of a search beside the metric, each with its own goal.
+        points: limit on the number of points that a search tries; 0 for a fixed point.
+        sampler: proposes the points (tpe, gp, nsga2, random, grid); empty for a fixed point.
+        n_trials: limit on the number of trials.
     """
 
     key: str
@@ -71,12 +71,12 @@ class CellRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusedRecord:
-    """A search that the sweep file asks for and that cannot be made.
+    """A search in the sweep file that cannot be run.
 
     Attributes:
-        label: what the sweep file calls the model.
+        label: the sweep file's name for the model.
         dataset, dataset_params: as in `TrialSpec`.
-        reason: why, and what to do.
+        reason: why the search cannot be run, and what to do.
     """
 
     label: str
@@ -87,15 +87,15 @@ class RefusedRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRecord:
-    """All that one sweep asks for.
+    """Everything that a sweep asks for.
 
     Attributes:
         datasets: in the order of the sweep file.
-        cells: fixed points, run on the report seeds.
-        searches: in the same order.
-        report_seeds: a reported point has the seeds 0 … `report_seeds` - 1.
-        n_trials: at most; a trial that answers for several cells counts once for each.
-        refused: searches that are left out, since nothing could score them.
+        cells: the cells at fixed points, run with the report seeds.
+        searches: the cells with searches, in the same order.
+        report_seeds: number of seeds of a reported point: 0 … `report_seeds` - 1.
+        n_trials: limit on the number of trials; a trial shared by several cells counts once for each.
+        refused: searches that are left out because nothing could score them.
     """
 
     datasets: Many[DatasetRecord] = ()

@@ -1,23 +1,25 @@
-"""Goes by what can be read of a damaged journal, and keeps a copy of it as it was.
+"""Repair of a damaged journal: keeps the rows that can be read, and a copy of the damaged journal.
 
-What is kept:
+Rules for rows:
 
-1. Every row whose checksum agrees; also where an editor or a transfer changed the ends of its line, put a mark before
-   the first one, or ran several into one line.
-2. In the order of their numbers; a row that stands there twice once.
-3. Not the end of a trial whose arrays are gone or damaged (`kept_arrays`), so that it is run again and keeps them anew.
-4. They are numbered and chained anew. Where no row is left, nothing is changed.
+1. Every row with a matching checksum is kept. An editor or a transfer may have changed its line end, joined several
+   rows into one line, or put a byte order mark before the first row.
+2. The rows are sorted by their numbers; of duplicates one is kept.
+3. The end of a trial whose arrays are missing or damaged (`kept_arrays`) is dropped: the trial runs again and keeps its
+   arrays anew.
+4. The rows are numbered and chained anew. If no row is left, nothing is changed.
 
-What the lost rows held is made up for by whoever reads the journal, by these rules:
+The readers of the journal make up for the lost rows:
 
-- A driver's start or end: the sweep is shown as its last known driver left it, until the next one starts.
-- What a search was told first of earlier sweeps: read from them again.
-- A proposal: asked for again, with the same number and, from the same crowdsweep, the same point; proposals behind it
-  stand. Until then its score and its selection count for nothing.
-- A score, a selection: worked out again from the trials.
-- A trial's plan: written again; until then its result is not shown.
+- A driver's start or end: the sweep is shown as its last known driver left it, until the next driver starts.
+- The points of earlier sweeps that a search was told: read from those sweeps again.
+- A proposal: requested again, with the same number and, in the same version of crowdsweep, the same point. Later
+  proposals remain. Until then the proposal's score and selection have no effect.
+- A score or a selection: computed again from the trials.
+- A trial's plan: written again; until then the trial's result is not shown.
 - A trial's end: the trial is run again.
-- A lost batch: forgotten. MLflow's runs: found again by their tags, or made anew.
+- A lost batch: forgotten.
+- MLflow's runs: found again by their tags, or created anew.
 """
 
 import os
@@ -49,14 +51,14 @@ _BEGINNING = re.compile(rb'(?=\{"crc":")')
 
 @dataclass(frozen=True, kw_only=True)
 class Repaired:
-    """What was done.
+    """The outcome of a repair.
 
     Attributes:
-        kept: rows that stand in the journal now.
-        dropped: lines, or parts of lines, that cannot be read or stood there twice.
-        missing: rows that were missing altogether.
-        without_arrays: ends of trials that were dropped since arrays of theirs cannot be read.
-        copy: the journal as it was: a file, or the objects that another stands for now; None where nothing had to be
+        kept: number of rows in the journal now.
+        dropped: number of lines, or parts of lines, that cannot be read or are duplicates.
+        missing: number of rows that were missing altogether.
+        without_arrays: number of trial ends that were dropped because arrays of the trial cannot be read.
+        copy: the journal before the repair: a file, or the objects that a pack replaces now; None if nothing had to be
             changed.
     """
 
@@ -68,12 +70,12 @@ class Repaired:
 
 
 def repair_journal(store: str | Store) -> Repaired:
-    """Rewrites a journal with the rows that can be read, where it is damaged; what the others held is run again.
+    """Rewrites a damaged journal with the rows that can be read; the next driver runs again what the others contained.
 
-    Either the old one or the new one stands there, whatever happens meanwhile.
+    The rewrite is atomic: a crash leaves the old or the new journal.
 
     Raises:
-        JournalLocked: a driver is writing it.
+        JournalLocked: a driver is writing the journal.
         JournalError: there is no journal, none of its rows can be read, or it cannot be written.
     """
     place = store_named(store)
@@ -102,8 +104,7 @@ def _repaired_file(store: Path) -> Repaired:
 
 
 def _repaired_objects(store: StoreUri) -> Repaired:
-    """The same in an object store: its objects stay as they are, and a pack of the rows that can be read stands for
-    them."""
+    """Repairs a journal in an object store: its objects remain, and a pack of the readable rows replaces them."""
     objects = Objects(store)
     if not last_head(objects)[0]:
         raise JournalError(f"{store}: no journal to repair; expected a store that `crowdsweep run` made")
@@ -130,13 +131,13 @@ def _is_read(rows: Rows) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class _Salvaged:
-    """What can be read of a journal.
+    """The readable part of a journal.
 
     Attributes:
-        rows: in their order, numbered and chained as they were.
+        rows: in order, with their original numbers and chain.
         dropped, missing, without_arrays: as in `Repaired`.
-        damaged: arrays of trials whose ends were dropped.
-        is_sound: whether nothing has to be changed.
+        damaged: missing or damaged arrays of the trials whose ends were dropped.
+        is_sound: whether the journal needs no change.
     """
 
     rows: list[Sealed]
@@ -152,7 +153,11 @@ class _Salvaged:
         return chain((row.text.decode("utf-8", "surrogatepass") for row in self.rows), START)[0]
 
     def done(self, copy: Store | None) -> Repaired:
-        """Returns what was done, given where the journal lies as it was; None where nothing was."""
+        """Returns the outcome of the repair.
+
+        Args:
+            copy: the journal before the repair; None if nothing was changed.
+        """
         kept = len(self.rows)
         if copy is None:
             return Repaired(kept=kept, dropped=0, missing=0, without_arrays=0, copy=None)
@@ -162,10 +167,15 @@ class _Salvaged:
 
 
 def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
-    """Takes what can be read out of the lines of a journal.
+    """Returns the readable part of a journal.
+
+    Args:
+        lines: of the journal.
+        rows: storage with the arrays of its trials.
+        place: of the journal, for messages.
 
     Raises:
-        JournalError: that is nothing.
+        JournalError: no row can be read.
     """
     found: list[Sealed] = []
     dropped = last = 0
@@ -207,7 +217,7 @@ def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
 
 
 def _remove_damaged(store: Path, arrays: Iterable[Artifact]) -> None:
-    """Removes the files of arrays that are not what their names say: they would keep the sound ones out."""
+    """Removes array files whose content does not match their digest, because they would block the correct files."""
     try:
         with opened_folder(store, FOLDER) as folder:
             for array in arrays:
@@ -219,10 +229,10 @@ def _remove_damaged(store: Path, arrays: Iterable[Artifact]) -> None:
 
 
 def _lost_arrays(row: Sealed, rows: Rows, place: str) -> list[Artifact]:
-    """Returns the arrays that cannot be read any more of the trial whose end a row tells.
+    """Returns the missing or damaged arrays of a trial, if the row is the end of one.
 
     Raises:
-        JournalDamaged: the row says what no trial can end with.
+        JournalDamaged: the row has a matching checksum, but is not one that crowdsweep writes.
     """
     if not _KEEPS_ARRAYS.search(row.text):
         return []
@@ -230,13 +240,13 @@ def _lost_arrays(row: Sealed, rows: Rows, place: str) -> list[Artifact]:
         event = decode(row.text)
     except JournalDamaged as error:
         raise JournalDamaged(f"{place}, row {row.after.number + 1}: {error}. {WAY_ON}") from error
-    except JournalError:  # of another version: whoever reads it says so
+    except JournalError:  # a row of another version, which readers report
         return []
     return lost_arrays(rows, event.result) if isinstance(event, TrialFinished) else []
 
 
 def _parts(line: bytes) -> Iterator[tuple[bytes, Sealed | None]]:
-    """Yields the line as it is where it is whole, else what can be rows in it, each without what is not theirs."""
+    """Yields (text, parsed row): the line itself if it is valid, else each part that may be a row, with None."""
     row = unseal(line)
     if row is not None:
         yield line, row
@@ -247,11 +257,11 @@ def _parts(line: bytes) -> Iterator[tuple[bytes, Sealed | None]]:
 
 
 def _replaced(file: Path, whole: bytes) -> Path:
-    """Puts a new journal in the place of the old one, which is kept under the name that is returned."""
+    """Replaces the journal's file by new content; returns the path under which the old file is kept."""
     copy = next(path for n in count(1) if not stands(path := file.with_name(f"{JOURNAL_FILE}.damaged-{n}")))
     try:
         os.link(file, copy, follow_symlinks=False)
-    except OSError:  # the file system has no second names
+    except OSError:  # the file system has no hard links
         write_new(file.parent, {copy.name: file.read_bytes()})
     write_whole(file, whole, durable=True)
     return copy

@@ -1,4 +1,4 @@
-"""The result of one trial: numbers, cost, or the failure."""
+"""The result of one trial: its metrics and costs, or its failure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,36 +14,36 @@ from crowdsweep.record.artifacts import Artifact
 Key = Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$"), Expected("the key of a trial, 16 hex digits")]
 MOST_CLASSES_INLINE = 64
 CROWD_CONFUSION = "crowd_confusion"
-"""What a confusion matrix of more classes is called among the artifacts."""
+"""Name of the artifact with a confusion matrix of more than `MOST_CLASSES_INLINE` classes."""
 SLOT_LOST, MISSING_PLUGIN = "SlotLost", "MissingPlugin"
 INFRASTRUCTURE = frozenset({SLOT_LOST, MISSING_PLUGIN})
-"""Kinds of failures that are not the trial's: it is tried again by the next run."""
+"""Kinds of failures that the trial did not cause; the next run tries the trial again."""
 OUT_OF_TIME, PROCESS_DIED, OUT_OF_MEMORY = "RanTooLong", "ProcessDied", "OutOfMemory"
 PASSING = {"journalled": False}
-"""Metadata of a field that rows of the journal leave out."""
+"""Metadata of a field that is never written to the journal."""
 WHERE_ANY = {"journalled": "where any"}
-"""Metadata of a field that rows of the journal leave out where it is empty."""
+"""Metadata of a field that is written to the journal only if it is not empty."""
 
 
 class Status(StrEnum):
     """How a trial ended."""
 
     OK = "ok"  # fitted to its end and scored
-    FAILED = "failed"  # the model raised, diverged, or gave something that is no result; `failure` says what
-    STOPPED = "stopped"  # somebody decided, while it trained, that it need not go on; scored as it was then
+    FAILED = "failed"  # the model raised, diverged, or returned no valid result; `failure` says why
+    STOPPED = "stopped"  # ended by a decision during training, for example early stopping; scored as it was then
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why a trial has no numbers.
+    """The reason why a trial has no metrics.
 
     Attributes:
-        kind: the exception's class name, or `NonFiniteObjective`, `MissingMetric`; `RanTooLong` where it was ended by
-            `budget.trial_minutes`, `ProcessDied` where it killed its process whenever it ran alone, `OutOfMemory` where
-            it got no memory though it ran alone; and those of
-            `INFRASTRUCTURE`: `SlotLost` where its node was lost, `MissingPlugin` where the node lacks its model.
-        message: its text.
-        traceback: as Python prints it; empty where there is none.
+        kind: the exception's class name, or `NonFiniteObjective`, `MissingMetric`; `RanTooLong` if
+            `budget.trial_minutes` ended the trial, `ProcessDied` if it killed its process whenever it ran alone,
+            `OutOfMemory` if it got no memory although it ran alone; and those of `INFRASTRUCTURE`: `SlotLost` if its
+            node was lost, `MissingPlugin` if the node lacks its model.
+        message: of the exception.
+        traceback: as Python prints it; empty if there is none.
     """
 
     kind: str
@@ -52,19 +52,19 @@ class Failure:
 
     @property
     def of_infrastructure(self) -> bool:
-        """Whether it says nothing of the trial, which is tried again by the next run."""
+        """Whether the failure was not the trial's fault, so that the next run tries the trial again."""
         return self.kind in INFRASTRUCTURE
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoppedEarly:
-    """Why the early stopping of a search ended a fit.
+    """The reason why the early stopping of a search ended a fit.
 
     Attributes:
-        step: after which it ended.
-        best: its best score so far, in the metric's own units.
-        bar: what that had to reach: a quantile of the scores of earlier fits.
-        n_rivals: how many earlier fits that was of.
+        step: the step after which the fit ended.
+        best: the fit's best score so far, in the metric's own units.
+        bar: the score that it had to reach: a quantile of the scores of earlier fits.
+        n_rivals: number of these earlier fits.
     """
 
     step: Whole
@@ -81,27 +81,31 @@ class StoppedEarly:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialResult:
-    """The outcome of one trial; JSON-able but for `artifacts`, which somebody has to keep first.
+    """The outcome of one trial; JSON-able except for `artifacts`, which must be written to files first.
 
     Attributes:
         key: of the trial's spec.
-        status: how it ended; `failure` is there if and only if it failed.
+        status: how the trial ended; `failure` is set if and only if it failed.
         metrics: finite numbers by name; a metric that does not apply is absent.
-        objective: of each step of the fit, thinned to at most 500 values.
-        curve: (step, score): the learning curve, of the metric `watched` on dev data; at most 100 pairs.
-        watched: name of the curve's metric; empty where there is no curve.
-        confusion: [true][observed] the crowd's estimated matrix, where the model has one; of more than
+        objective: value after each step of the fit, thinned to at most 500 values.
+        curve: the learning curve as (step, score) pairs, of the metric `watched` on dev data; at most 100 pairs.
+        watched: name of the curve's metric; empty if there is no curve.
+        confusion: [true][observed] the crowd's estimated confusion matrix, if the model has one; with more than
             `MOST_CLASSES_INLINE` classes it is the artifact `CROWD_CONFUSION` instead.
-        artifacts: arrays by name, on their way from the fit to where they are kept; not part of the record.
-        kept: what the record says of them, those included that were too large to keep.
-        flags: what is wrong with where the fit ended (`trial.flags`), by name.
-        stopped_early: where the early stopping of its search ended it; such a result stands.
-        resumed: step of the checkpoint that the fit last went on from after its slot was lost; 0 where it was not.
+        artifacts: arrays by name, from the fit until they are written to files; not part of the record.
+        kept: records of the artifacts by name, including those that were too large to keep.
+        flags: names of possible faults of the fit (`trial.flags`).
+        stopped_early: set if the early stopping of the trial's search ended the fit; such a result is final.
+        resumed: step of the checkpoint from which the fit last resumed after its slot was lost; 0 if it did not.
         iterations, converged: of the fit.
         wall_s: the trial's share of its batch's seconds.
-        batch_wall_s, batch_size: of the batch that it ran in.
-        peak_bytes: the highest resident memory of the process while the batch ran.
-        device, host: where.
+        batch_wall_s, batch_size: of the batch that the trial ran in.
+        peak_bytes: peak resident memory of the process during the batch.
+        device, host: where the trial ran.
+        failure: the reason of a failed trial, else None.
+
+    Raises:
+        ValueError: `status` contradicts `failure` or `stopped_early`.
     """
 
     key: Key

@@ -1,12 +1,12 @@
-"""Rows of the journal as bytes: a checksum and a place in a chain on each, and what a store of rows promises.
+"""Byte format of the journal's rows, each with a checksum and a position in a chain, and the protocol of their storage.
 
-A line is JSON: `{"crc":"0123abcd","n":17,"prev":"89abcdef",` and then the row's own fields. The checksum (CRC-32) is of
-all that follows it up to the newline, `n` is the number of the line, and `prev` the checksum of the line before it
-(zeros before the first). So a row counts if and only if its checksum agrees, and one that was taken out, doubled or
-moved is told by the row behind it.
+A line is JSON: `{"crc":"0123abcd","n":17,"prev":"89abcdef",` and then the row's own fields. The checksum (CRC-32)
+covers everything after it up to the newline. `n` is the number of the line, and `prev` the checksum of the line before
+(zeros for the first). So a row is valid if and only if its checksum matches, and the next row reveals a row that was
+removed, duplicated or moved.
 
-A driver that dies in the middle of a write leaves the beginning of a row at the end, without a newline: a torn tail,
-which is dropped. Whatever else is not a row was not written by a driver; it is refused, and nothing is cut off.
+A driver that dies during a write leaves the beginning of a row at the end, without a newline: a torn tail, which is
+dropped. Any other text that is not a row was not written by a driver. It is an error, and nothing is cut off.
 """
 
 import re
@@ -23,7 +23,7 @@ _BLANK_SEAL = b'{"crc":"00000000",'
 _BODY = len(_BLANK_SEAL)
 _CRC_END = len(_OPENING) + 8
 _PLACE = re.compile(rb'"n":(\d{1,18}),"prev":"([0-9a-f]{8})",')
-_CONTROL = re.compile(rb"[\x00-\x1f]")  # JSON spells them out
+_CONTROL = re.compile(rb"[\x00-\x1f]")  # JSON escapes them
 _LARGEST = 1 << 29  # bytes of a row
 _PIECE = 1 << 20
 
@@ -31,7 +31,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Row(NamedTuple):
-    """A row that was read: its JSON text without checksum and place, and where it stands, for messages."""
+    """A row that was read: its JSON text without checksum and position, and its source and number for messages."""
 
     text: bytes
     source: str
@@ -39,12 +39,12 @@ class Row(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it stands, in words."""
+        """The row's source and number, for messages."""
         return f"{self.source}, row {self.number}"
 
 
 class Link(NamedTuple):
-    """Where a chain has come to: the number of its last row, and that row's checksum."""
+    """The end of a chain of rows: the number of the last row, and that row's checksum."""
 
     number: int
     crc: bytes
@@ -54,7 +54,7 @@ START = Link(0, b"00000000")
 
 
 class Sealed(NamedTuple):
-    """A line that is whole: the row's text, its checksum, and the row behind which it was written."""
+    """A parsed line with a matching checksum: the row's text, its checksum, and the row that it was written after."""
 
     text: bytes
     crc: bytes
@@ -62,7 +62,7 @@ class Sealed(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A row in its place: its text, the chain's end with it, and the offset in bytes behind it."""
+    """A valid row in its right place: its text, the end of the chain that it makes, and the byte offset after it."""
 
     text: bytes
     link: Link
@@ -71,44 +71,44 @@ class Whole(NamedTuple):
 
 @runtime_checkable
 class Rows(Protocol):
-    """Where the rows of one journal live.
+    """Storage of the rows of one journal, and of files beside them.
 
-    Opened for writing it keeps every other writer out until `close`; opened for reading it takes no lock.
+    Opened for writing, it excludes every other writer until `close`; opened for reading, it takes no lock.
     """
 
     def read_rows(self) -> Iterator[Row]:
-        """Yields all durable rows in order. A torn tail is not yielded, and a writer cuts it off.
+        """Yields all durable rows in order; skips a torn tail, which a writer also cuts off.
 
         Raises:
-            JournalDamaged: something else than a torn tail cannot be read, or a row is not where it was written.
+            JournalDamaged: something other than a torn tail cannot be read, or a row is not where it was written.
             JournalError: the store cannot be read.
         """
         ...
 
     def append_rows(self, texts: Sequence[str]) -> None:
-        """Writes rows behind the last one; they are durable on return.
+        """Appends rows; they are durable on return.
 
         Raises:
-            JournalError: they could not be written; those before them stay readable.
+            JournalError: the rows could not be written; earlier rows stay readable.
         """
         ...
 
     def put(self, folder: str, files: Mapping[str, bytes]) -> None:
-        """Writes files beside the rows, each whole or not at all. One that stands there already is left as it is.
+        """Writes files into the store, each atomically; existing files are left as they are.
 
-        They survive the death of this process, but need not survive that of the machine: the disk is not waited for.
+        The files survive a crash of this process, but perhaps not of the machine, because they are not fsynced.
 
         Args:
-            folder: that they go into, below the store.
-            files: content by name; a name always stands for the same content.
+            folder: for the files, below the store.
+            files: name → content; a name always has the same content.
 
         Raises:
-            JournalError: it could not be written, or the rows are not open for writing.
+            JournalError: a file could not be written, or the rows are not open for writing.
         """
         ...
 
     def get(self, name: str) -> bytes | None:
-        """Returns the content of a file beside the rows (`folder/name`); None where there is none.
+        """Returns the content of a file of the store (`folder/name`); None if there is no such file.
 
         Raises:
             JournalError: the file cannot be read.
@@ -116,31 +116,31 @@ class Rows(Protocol):
         ...
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """Yields the contents of files beside the rows as `get` returns them, in order; far ones many at a time.
+        """Yields the contents of files in order, as `get` returns them; an object store reads many at the same time.
 
         Raises:
-            JournalError: one cannot be read.
+            JournalError: a file cannot be read.
         """
         ...
 
     def names(self, folder: str) -> set[str]:
-        """Returns the names of the files in a folder beside the rows; none where there is no folder.
+        """Returns the names of the files in a folder of the store; empty if there is no such folder.
 
         Raises:
-            JournalError: they cannot be listed.
+            JournalError: the files cannot be listed.
         """
         ...
 
     def remove(self, names: Sequence[str]) -> None:
-        """Removes files beside the rows (`folder/name`); those that are gone already are no error.
+        """Removes files of the store (`folder/name`); missing files are no error.
 
         Raises:
-            JournalError: one cannot be removed, or the rows are not open for writing.
+            JournalError: a file cannot be removed, or the rows are not open for writing.
         """
         ...
 
     def heed(self, press: Callable[[], object]) -> None:
-        """Calls `press` when another machine, from which no signal arrives, asks this writer to stop."""
+        """Registers `press` to be called when another machine, which can send no signal, asks this writer to stop."""
         ...
 
     def close(self) -> None:
@@ -149,9 +149,10 @@ class Rows(Protocol):
 
 
 def seal(text: str, after: Link) -> bytes:
-    """Returns a row's line, newline included; `text` is a JSON object with at least one field.
+    """Returns the line of a row, with its newline.
 
     Args:
+        text: the row, a JSON object with at least one field.
         after: the row before it.
     """
     body = _place_behind(after) + text.encode("utf-8", "surrogatepass")[1:]
@@ -159,7 +160,12 @@ def seal(text: str, after: Link) -> bytes:
 
 
 def chain(texts: Iterable[str], after: Link) -> tuple[bytes, Link]:
-    """Returns the lines of rows that follow one another, and where the chain has come to with them."""
+    """Returns the lines of consecutive rows, and the end of the chain that they make.
+
+    Args:
+        texts: of the rows, as for `seal`.
+        after: the row before the first of them.
+    """
     lines: list[bytes] = []
     for text in texts:
         line = seal(text, after)
@@ -169,7 +175,7 @@ def chain(texts: Iterable[str], after: Link) -> tuple[bytes, Link]:
 
 
 def unseal(line: bytes) -> Sealed | None:
-    """Returns what a line holds, or None where it is not whole."""
+    """Returns a parsed line; None if it is incomplete or its checksum does not match."""
     if not line.endswith(b"\n") or not line.startswith(_OPENING):
         return None
     body, crc = line[_BODY:-1], line[len(_OPENING) : _CRC_END]
@@ -180,7 +186,7 @@ def unseal(line: bytes) -> Sealed | None:
 
 
 def lines_of(file: BufferedIOBase) -> Iterator[bytes]:
-    """Yields the lines of a file; one that cannot be a row comes in pieces where it is long."""
+    """Yields the lines of a file; a long line that cannot be a row is split into pieces of 1 MiB."""
     while line := file.readline(_PIECE):
         if len(line) == _PIECE and not line.endswith(b"\n") and line.startswith(_OPENING):
             line += file.readline(_LARGEST - _PIECE)
@@ -188,23 +194,23 @@ def lines_of(file: BufferedIOBase) -> Iterator[bytes]:
 
 
 def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Iterator[Whole]:
-    """Yields each row in its place; a torn tail yields nothing.
+    """Yields the valid rows of a journal in order, without a torn tail.
 
-    Of a last row only the newline may be missing: it counts.
+    A last row that lacks only its newline is valid.
 
     Args:
         lines: with their newlines.
-        source: what they are read from, for messages.
+        source: of the lines, for messages.
         after: the row before the first of them.
 
     Raises:
-        JournalDamaged: a line is not a row, or a row does not stand where it was written.
+        JournalDamaged: a line is not a row, or a row is not where it was written.
     """
     link, end = after, 0
     for line in lines:
         crc = b"%08x" % crc32(line[_BODY:-1])
         head = b'%s%s",%s' % (_OPENING, crc, _place_behind(link))
-        if line.startswith(head) and line.endswith(b"\n"):  # as a driver writes it; other lines are looked at closely
+        if line.startswith(head) and line.endswith(b"\n"):  # fast path; other lines are examined closely
             link, end = Link(link.number + 1, crc), end + len(line)
             yield Whole(b"{" + line[len(head) : -1], link, end)
             continue
@@ -233,7 +239,7 @@ WAY_ON = (
     "Its checksum agrees: something else than crowdsweep wrote it. Nothing was changed. If you trust the rest, take "
     "this row (a line) out of the file and have `crowdsweep repair` go by the others; what it held is run again"
 )
-"""What a person does about a row that no driver wrote."""
+"""Advice on a row that no driver wrote."""
 
 _ADVICE = (
     "Nothing was changed. `crowdsweep repair` on its folder keeps a copy and goes by the rows that can be read; "
@@ -246,14 +252,14 @@ def _where(source: str, link: Link, end: int) -> str:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether a line without its newline is the beginning of a row, as a driver leaves it that dies while it writes."""
+    """Whether a line without a newline is the beginning of a row, as a driver leaves it if it dies during a write."""
     head = line[:_BODY] + _BLANK_SEAL[len(line) :]
-    one_byte_more = unseal(line[:-1] + b"\n") is not None  # whole, but for what its newline was changed into
+    one_byte_more = unseal(line[:-1] + b"\n") is not None  # a complete row whose newline was changed
     return bool(_SEAL.match(head)) and not _CONTROL.search(line) and len(line) < _LARGEST and not one_byte_more
 
 
 def _why_not(line: bytes) -> str:
-    """Says what is wrong with a line."""
+    """Returns a description of what is wrong with a line."""
     if unseal(line.removeprefix(BYTE_ORDER_MARK).rstrip(b"\r\n") + b"\n"):
         return "cannot be read as it stands: an editor or a transfer changed its line ends, or put a mark before it"
     if line.startswith(_OPENING):

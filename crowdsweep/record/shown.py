@@ -1,9 +1,9 @@
-"""The trials of a journal that are shown: those that its sweep asks for now, and the name of each.
+"""Selects the trials of a journal to show: those that the latest plan of the sweep asks for.
 
-A journal keeps every trial that its sweep ever asked for. What is shown of it is what the latest driver's plan asks
-for: of a fixed point the trials of its cell; of a search the trials of its points, and the re-scored ones of the points
-that it has selected. Trials of another point, dataset, fingerprint, model version or hold-out, of a model that was
-taken out, or with seeds beyond those that are asked for, are left out, or marked where somebody wants to see them all.
+A journal keeps every trial that its sweep ever asked for. The trials shown are those of the latest driver's plan: for a
+fixed point, the trials of its cell; for a search, the trials of its points, and the re-scored trials of the points that
+it has selected. Left out are trials of another point, dataset, fingerprint, model version or hold-out, of a removed
+model, or with seeds beyond those asked for. If the caller wants all trials, these are marked instead.
 """
 
 from collections import Counter
@@ -23,13 +23,12 @@ class ShownTrial:
     """A trial in one of its roles.
 
     Attributes:
-        spec: its phase, dataset and point are those of the role.
-        label: what the sweep file calls its model.
-        search: key of the search that it belongs to; empty where the point is fixed.
-        asked: whether the sweep asks for it now.
-        chosen: whether the report counts it: it is asked for in the report phase, at a fixed point or at the point that
-            stands for its search: the best one that has a result. Never so in the search phase, whose scores did the
-            choosing.
+        spec: of the trial, with the phase, dataset and point of this role.
+        label: the sweep file's name for the model.
+        search: key of the search that the trial belongs to; empty for a fixed point.
+        asked: whether the latest plan asks for the trial.
+        chosen: whether the report counts the trial: the plan asks for it in the report phase, at a fixed point or at
+            the best point of its search that has a result. Never true in the search phase: its scores chose the point.
         among: all datasets of the sweep.
     """
 
@@ -42,18 +41,18 @@ class ShownTrial:
 
     @property
     def on(self) -> str:
-        """The dataset with its parameters, as people call it among all of the sweep."""
+        """A short text for the dataset and its parameters, distinct among the datasets of the sweep."""
         return dataset_words(self.spec.dataset, self.spec.dataset_params, self.among)
 
 
 def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial]:
-    """Returns the trials that the sweep asks for now, in the order of its plan; takes time in their number.
+    """Returns the trials that the latest plan asks for, in the order of the plan; O(trials).
 
-    A trial stands there once for each cell and search that asks for it.
+    A trial occurs once per cell and search that asks for it.
 
     Args:
-        state: what the journal says.
-        every: also the trials that are not asked for, once for each phase in which they were.
+        state: of the journal.
+        every: whether to add the trials that the plan does not ask for, once per phase in which they were planned.
     """
     question = _Question(state)
     found: list[_Found] = []
@@ -81,13 +80,12 @@ def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial
 
 
 def datasets_of(plan: PlanRecord) -> frozenset[str]:
-    """Returns all datasets of a sweep, among which folders of one name are told by more of their paths."""
+    """Returns all datasets of a plan, so that texts can tell apart folders of the same name (`naming.short_name`)."""
     return frozenset(row.dataset for row in plan.datasets)
 
 
 def one_each(found: Iterable[ShownTrial]) -> dict[str, ShownTrial]:
-    """Returns trial key → the one role that stands for it: what is asked for before what is not, then the report before
-    the search, then the first."""
+    """Returns trial key → one role of the trial: preferably asked for, then in the report phase, then the first."""
     best: dict[str, ShownTrial] = {}
     for trial in found:
         known = best.get(trial.spec.key)
@@ -97,17 +95,18 @@ def one_each(found: Iterable[ShownTrial]) -> dict[str, ShownTrial]:
 
 
 def left_out(state: JournalState) -> int:
-    """Returns the number of finished trials that the sweep does not ask for now."""
+    """Returns the number of finished trials that the latest plan does not ask for."""
     return len(state.results.keys() - {trial.spec.key for trial in shown_trials(state)})
 
 
 def left_out_as_data_changed(state: JournalState, shown: Iterable[ShownTrial]) -> Counter[str]:
-    """Returns of each dataset how many finished trials are left out as its data are others now: the sweep asks for the
-    same dataset, and none of what it asks for there has their fingerprint.
+    """Returns dataset → number of finished trials that are left out because the data changed.
+
+    The plan asks for the same dataset with the same parameters, but for no trial with their fingerprint.
 
     Args:
-        state: what the journal says.
-        shown: `shown_trials` of it.
+        state: of the journal.
+        shown: `shown_trials` of the state.
     """
     asked = {trial.spec.key: trial.spec for trial in shown}
     left = [state.specs[key] for key in state.results if key not in asked and key in state.specs]
@@ -125,24 +124,23 @@ def _place(spec: TrialSpec) -> tuple[str, str]:
 
 
 def shown_searches(state: JournalState) -> list[CellRecord]:
-    """Returns the searches that the sweep asks for and that have proposed a point."""
+    """Returns the searches of the latest plan that have proposed a point."""
     return [search for search in state.plan.searches if search.key in state.proposals]
 
 
 def points_of(state: JournalState, search: CellRecord) -> dict[int, Mapping[str, Any]]:
-    """Returns the points of a search that count towards it now, by number."""
+    """Returns number → point for the proposals of a search within its current limit of points."""
     proposals = state.proposals.get(search.key, ())
     return {proposal.number: proposal.point for proposal in proposals if proposal.number < search.points}
 
 
 Order = tuple[int, ...]
-"""Where a trial stands among the others: as the plan lays them out, so that it does not matter when it was first asked
-for."""
+"""Sort key of a trial: its position in the plan, independent of when the trial was first asked for."""
 _LAST: Order = (2,)
 
 
 class _Found(NamedTuple):
-    """A trial in one of its roles, and where it stands; `point` is that of a search, in canonical JSON."""
+    """A trial in one of its roles, with its sort key; `point` is the search's point in canonical JSON, else empty."""
 
     order: Order
     spec: TrialSpec
@@ -155,7 +153,7 @@ class _Found(NamedTuple):
 
 
 class _Question:
-    """What the latest plan asks for, laid out for looking trials up."""
+    """An index of what the latest plan asks for, to look up trials."""
 
     def __init__(self, state: JournalState) -> None:
         plan = state.plan
@@ -178,7 +176,7 @@ class _Question:
         }
 
     def asks(self, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[_Found]:
-        """Yields a trial in each role in which it is asked for."""
+        """Yields the trial once for each role in which the plan asks for it."""
         if self._cells and spec.seed < self._report_seeds:
             for place, cell in self._cells.get(spec.cell_key, ()):
                 role = Role(phase="report", label=cell.label, dataset=cell.dataset)
@@ -190,7 +188,7 @@ class _Question:
                 continue
             for place, search in self._searches[role.search]:
                 own = role
-                if (role.label, role.dataset) != (search.label, search.dataset):  # it was called otherwise before
+                if (role.label, role.dataset) != (search.label, search.dataset):  # renamed since the trial was planned
                     own = role._replace(label=search.label, dataset=search.dataset)
                 yield _Found((1, place, int(role.phase == "report"), number, spec.seed), spec, own, point)
 
@@ -199,7 +197,7 @@ class _Question:
 
 
 def _numbered(points: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Returns the places of points, the first where one comes again."""
+    """Returns point, in canonical JSON, → its index among the distinct points."""
     places: dict[str, int] = {}
     for point in points:
         places.setdefault(canonical_json(dict(point)), len(places))
@@ -217,9 +215,11 @@ def _as_planned(spec: TrialSpec, role: Role) -> TrialSpec:
 
 
 def _chosen(found: Iterable[_Found], state: JournalState) -> dict[str, str]:
-    """Returns the point of each search that the report counts: the first of its selected points, best first, that has a
-    result that is ok, else the first. The order of selection decides, never the numbers that are reported."""
-    rescored: dict[str, dict[str, bool]] = {}  # search → its re-scored points, and whether any of their trials is ok
+    """Returns search → the point that the report counts: its best selected point that has an ok result, else its best.
+
+    The order of selection decides which point is best, never the reported scores.
+    """
+    rescored: dict[str, dict[str, bool]] = {}  # search → point → whether a trial is ok
     for one in found:
         if one.is_reported and one.role.search:
             result, points = state.results.get(one.spec.key), rescored.setdefault(one.role.search, {})

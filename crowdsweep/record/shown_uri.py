@@ -1,10 +1,10 @@
-"""A URI as it may be shown and journalled: without what could be a secret."""
+"""Tracking URIs that are safe to show and to journal: without possible secrets."""
 
 import re
 from urllib.parse import unquote
 
 HIDDEN = "***"
-"""Stands in a URI that is shown for what could be a secret."""
+"""Replaces a possible secret in a shown URI."""
 
 _SHORTEST_SECRET = 3
 _BETWEEN = re.compile("[?#;&]|=|%3[bd]|%26", re.IGNORECASE)
@@ -12,16 +12,18 @@ _SECRET = re.compile("password|passwd|pwd|secret|token|key|=|[A-Za-z0-9_-]{32,}"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z\d+.-]*")
 _DATABASE_NAME = re.compile(r"[A-Za-z_][\w.-]{0,62}")
 _PARTS_OF_SERVERS = frozenset({"", HIDDEN, "api", "ml", "mlflow", "mlruns", "proxy", "server", "tracking", "ui"})
-"""Parts of a server's path that are known to be names: whatever else stands there may be what lets one in."""
+"""Parts of a server's path that are known to be harmless names; any other part may be a secret."""
 _FILES = ("sqlite", "file")
 DATABASES = ("postgresql", "postgres", "mysql", "mssql")
-"""Kinds of databases on a server."""
+"""URI schemes of databases on a server."""
 
 
 def without_credentials(uri: str) -> str:
-    """Returns a tracking URI that may be shown and journalled: its scheme, its host, and what is known to be a name: a
-    path of this machine, a database, the usual parts of a server's path. `***` stands for other parts of a path; names
-    and passwords before an `@`, queries, fragments and parameters are left out.
+    """Returns a tracking URI without possible secrets, safe to show and to journal.
+
+    It keeps the scheme, the host, and known names: a path of this machine, a database, the usual parts of a server's
+    path. `***` replaces other parts of a path. User names and passwords before an `@`, queries, fragments and
+    parameters are left out.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator:
@@ -30,7 +32,7 @@ def without_credentials(uri: str) -> str:
         scheme = HIDDEN
     kind = scheme.partition("+")[0].lower()
     if kind in _FILES:
-        place = rest.partition("?")[0] if kind == "sqlite" else _before_marks(rest)  # a # is a letter of sqlite's path
+        place = rest.partition("?")[0] if kind == "sqlite" else _before_marks(rest)  # a sqlite path may contain #
         return f"{scheme}://{place if place.startswith('/') else place.rpartition('@')[2]}"
     host, slash, path = _before_marks(rest.rpartition("@")[2]).partition("/")
     parts = path.split("/")
@@ -43,7 +45,7 @@ def without_credentials(uri: str) -> str:
 
 
 def _bare(uri: str) -> str:
-    """As `without_credentials`, of what has no `://`: a path, a word that MLflow knows, or a mistake."""
+    """Like `without_credentials`, for text without `://`: a path, a keyword of MLflow, or a mistake."""
     text = _before_marks(uri.rpartition("@")[2])
     scheme, colon, path = text.partition(":")
     if colon and not (scheme in _FILES and path.startswith("/")):
@@ -53,7 +55,7 @@ def _bare(uri: str) -> str:
 
 
 def _host(text: str) -> str:
-    """Returns a host and its port; what stands where a port should is none that may be shown."""
+    """Returns a host and its port; a port that is no number is hidden."""
     name, colon, port = text.rpartition(":")
     if not colon or text.endswith("]") or port.isdigit():
         return text
@@ -65,7 +67,7 @@ def _before_marks(text: str) -> str:
 
 
 def redacted(words: str, uri: str) -> str:
-    """Returns what a library said of a tracking URI, without the secrets that may stand in it."""
+    """Returns a library's message about a tracking URI, without possible secrets of the URI."""
     public = without_credentials(uri)
     if public == uri:
         return words
@@ -76,7 +78,7 @@ def redacted(words: str, uri: str) -> str:
 
 
 def _secrets(uri: str, public: str) -> set[str]:
-    """Returns every part of a URI that is not shown, as it stands and as servers decode it."""
+    """Returns every part of a URI that is not in its public form, both as written and percent-decoded."""
     scheme, _, rest = uri.partition("://")
     if not rest or not _SCHEME.fullmatch(scheme):
         rest = uri
@@ -84,6 +86,6 @@ def _secrets(uri: str, public: str) -> set[str]:
     for form in (rest, unquote(rest)):
         parts |= {form.rpartition("@")[0], *_BETWEEN.split(form)[1:], *form.split("/")}
     parts |= {part for text in tuple(parts) for part in (text.partition(":")[2], text.partition("=")[2])}
-    parts |= {text.removesuffix(":") for text in tuple(parts)}  # a token in the place of a name
+    parts |= {text.removesuffix(":") for text in tuple(parts)}  # a token in place of a user name
     parts |= {unquote(part) for part in parts}
     return {part for part in parts if len(part) >= _SHORTEST_SECRET and part not in public}

@@ -1,4 +1,4 @@
-"""The specification of a trial, and its key, equal for equal trials."""
+"""The specification of a trial, and its key, which is equal for equal trials."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 
 
 def canonical_json(value: Any) -> str:
-    """Returns JSON with sorted keys and no spaces: equal values give equal text."""
+    """Returns JSON with sorted keys and no spaces; equal values give equal text."""
     return "{}" if value == {} else _CANONICAL.encode(value)  # most datasets have no parameters
 
 
@@ -36,11 +36,11 @@ def _in_64_bits(value: Scalar) -> Scalar:
 
 
 _NONE: Mapping[str, Any] = {}
-"""One for all records without parameters."""
+"""Shared by all records without parameters."""
 
 
 def _with_a_digest(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    for name, one in value.items():  # of most that is seen at a glance: reading a record looks at a million of them
+    for name, one in value.items():  # fast path: a record may contain a million values
         kind = type(one)
         plain = isfinite(one) if kind is float else kind is bool or (kind is str and one.isascii())
         if not name.isascii() or not (plain or (kind is int and -_LARGEST <= one < _LARGEST)):
@@ -55,13 +55,13 @@ def _with_a_digest(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 Params = Annotated[Mapping[str, Any], AfterValidator(_with_a_digest)]
-"""Parameters of which a key can be made: nothing in them is NaN, or half a character."""
+"""Parameters that can be part of a key: they contain no non-finite numbers and no lone surrogates."""
 Settings = Annotated[Mapping[str, Annotated[Scalar, AfterValidator(_in_64_bits)]], AfterValidator(_with_a_digest)]
-"""Parameters of a dataset of which a key can be made."""
+"""Parameters of a dataset that can be part of a key."""
 
 
 class _Keyed:
-    """Where a trial's keys are kept once they are known: a dictionary for that would double the memory of a record."""
+    """Slots that cache a trial's keys; a `__dict__` for them would double the memory of a record."""
 
     __slots__ = ("_known_cell_key", "_known_key")
     _known_cell_key: str
@@ -70,23 +70,23 @@ class _Keyed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialSpec(_Keyed):
-    """One fit and its scores: model × dataset × point × seed.
+    """The specification of a trial, one fit with its scores: model × dataset × point × seed.
 
     Attributes:
         model: registered name.
-        params: all hyper-parameters, defaults filled in.
+        params: all hyper-parameters, with defaults filled in.
         model_version: of `ModelInfo`.
         dataset: catalogue name or folder path.
         dataset_params: dataset parameters as the sweep gives them (`annotators`, `scenario`, `training`,
             `redundancy`, `feature_seed`, …), without those left at their defaults.
         fingerprint: of the base dataset.
-        seed: of the trial; every random stream of it grows from here.
-        heldout_fraction: share of the training annotations that is taken out before the fit and scored; 0 for none.
-        data_version: of the rules that make the trial's data (`data.splits.data_version`). Part of the key from 2 on:
-            trials of version 1 were keyed before there was another.
-        early_stop: key of the search whose early stopping may end it; empty for none. Part of the key where there is
-            one: by what the result is compared with, it is that search's alone.
-        phase: why it is run. Not part of the key: the same trial in two phases is one trial.
+        seed: of the trial, from which all its random streams are derived.
+        heldout_fraction: share of the training annotations that is removed before the fit and scored; 0 for none.
+        data_version: version of the rules that make the trial's data (`data.splits.data_version`). Part of the key from
+            2 on: the keys of version 1 date from before there was another version.
+        early_stop: key of the search whose early stopping may end the trial; empty for none. Part of the key unless
+            empty: the result depends on the other fits of that search and belongs to it alone.
+        phase: why the trial is run. Not part of the key: the same trial in two phases is one trial.
         point: the searched part of `params`, for display.
     """
 
@@ -105,7 +105,7 @@ class TrialSpec(_Keyed):
 
     @property
     def key(self) -> str:
-        """Hash of all that decides the result: 16 hex digits."""
+        """Hash of everything that determines the result: 16 hex digits."""
         try:
             return self._known_key
         except AttributeError:
@@ -115,7 +115,7 @@ class TrialSpec(_Keyed):
     def _key(self) -> str:
         if self.early_stop:
             return digest({**self._cell(), "seed": self.seed, "early_stop": self.early_stop})
-        cell = canonical_json(self._cell())  # of whose names the seed's is the last: no need to sort again
+        cell = canonical_json(self._cell())  # "seed" sorts after the cell's names: no need to sort again
         return sha256(f'{cell[:-1]},"seed":{self.seed}}}'.encode()).hexdigest()[:16]
 
     @property

@@ -1,4 +1,4 @@
-"""The state of a journal: the mappings that its rows add up to, and the view of them that others get."""
+"""The state of a sweep that the rows of its journal add up to, and the read-only view of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +12,13 @@ from crowdsweep.record.spec import Phase, TrialSpec
 
 
 class Role(NamedTuple):
-    """What a trial was asked for. A trial is run once, whoever asks for it: it may have several roles.
+    """A purpose for which a trial was planned. A trial is run only once, but may have several roles.
 
     Attributes:
         phase: search or report.
-        label: what the sweep file called the model.
-        dataset: as the sweep file named it; the same data may lie in another folder later.
-        search: key of the search that it belongs to; empty where the point is fixed.
+        label: the sweep file's name for the model.
+        dataset: as the sweep file named it; the same data may later be in another folder.
+        search: key of the search that the trial belongs to; empty for a fixed point.
         point: the searched parameters.
     """
 
@@ -31,27 +31,29 @@ class Role(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class JournalState:
-    """A read-only view of a sweep: all that stands in its journal, asked for now or earlier (`record.shown`).
+    """A read-only view of a sweep: everything in its journal, whether or not the latest plan still asks for it.
 
-    The mappings of `Journal.state` follow the journal while it is written; those of `read_journal` stand still.
+    `record.shown` selects what the latest plan asks for. The mappings of `Journal.state` change while the journal is
+    written; those of `read_journal` do not.
 
     Attributes:
         name, config, plan, environment: of the latest `SweepStarted`; empty before the first.
-        specs: by trial key, in the order in which they were first planned; of a trial that was planned several times
-            the latest of the report phase, else the latest.
-        roles: by trial key: what it was planned for, in that order.
-        results: by trial key, in the order they came. One for each key: the first that is ok, else the first.
-        lost: by trial key: how often its actor died under it.
-        told: by search: what it was told first of earlier sweeps' points, which are none of its own.
+        specs: by trial key, in the order of first planning. For a trial that was planned several times, the latest spec
+            of the report phase, else the latest.
+        roles: by trial key, in the order of planning.
+        results: by trial key, in the order of arrival. Each key has one result: the first of the best rank, where ok is
+            best, then failed, failed by infrastructure, and stopped.
+        lost: by trial key: how often the trial's actor died while it ran.
+        told: by search: the points of earlier sweeps that it was told first, which are not its own.
         proposals: by search, in the order of their numbers.
-        values: by search: number → value, None where the point failed. A number that is missing is still open.
-        further: by search of several objectives: number → values of all but the first of them.
-        selected: by search that has ended: numbers, best first.
-        runs: by MLflow tracking URI, all `RunsCreated` of it as one.
-        started, finished: of every driver that worked on this sweep, in order.
+        values: by search: number → value, None if the point failed. A missing number is still open.
+        further: by search with several objectives: number → values of all objectives but the first.
+        selected: by search that has ended: numbers of the selected points, best first.
+        runs: by MLflow tracking URI, with all its `RunsCreated` merged into one.
+        started, finished: of every driver that ran this sweep, in order.
         status: `new` before the first driver, `running` from the latest `SweepStarted` on, else that of the latest
             `SweepFinished`.
-        rows: how many were read or written.
+        rows: number of rows read or written.
     """
 
     name: str
@@ -76,7 +78,7 @@ class JournalState:
 
 @dataclass(kw_only=True)
 class Known:
-    """What is known of a sweep so far: as in `JournalState`, but grown row by row (`kinds.take`)."""
+    """The mutable state of a sweep, to which `kinds.take` applies each row; fields as in `JournalState`."""
 
     status: SweepStatus = SweepStatus.NEW
     rows: int = 0
@@ -94,7 +96,7 @@ class Known:
     finished: list[SweepFinished] = field(default_factory=list)
 
     def view(self) -> JournalState:
-        """Returns the state as it stands; constant time, nothing is copied but the lists of drivers."""
+        """Returns a read-only view of the current state; only the lists of drivers are copied."""
         latest = self.started[-1] if self.started else None
         return JournalState(
             name=latest.name if latest else "",
@@ -118,7 +120,7 @@ class Known:
         )
 
     def copied(self) -> JournalState:
-        """Returns the state as it stands, for ever."""
+        """Returns a copy of the current state, which later rows do not change."""
         return replace(
             self.view(),
             specs=dict(self.specs),

@@ -1,4 +1,4 @@
-"""The files of a local store beside the record, and the check for others that are in the way."""
+"""Names of the files in a store, and the check that crowdsweep owns the files that it would overwrite."""
 
 import os
 import re
@@ -19,12 +19,12 @@ ARTIFACTS = "artifacts"
 CHECKPOINTS = "checkpoints"
 REPORT_FILES = ("report.html", "table.md", "table.csv", "table.tex", "results.parquet")
 STUDY_FILE = "study.csv"
-"""Of sweeps that have a study."""
+"""Additional file of sweeps that have a study."""
 _PICTURE = re.compile(r"(annotators|items|clusters)-[0-9]{1,6}\.png")
-_LOOKED_AT = 1 << 16  # bytes of a journal
-_LARGEST = 1 << 28  # bytes of a report
+_LOOKED_AT = 1 << 16  # bytes read from the beginning of a journal
+_LARGEST = 1 << 28  # bytes of the largest report
 _AT_ONCE_S = 2.0
-# Earlier versions kept no list of what they wrote. This is how their files begin, and what else stands in them.
+# Earlier versions kept no file list. Their files are recognised by how they begin, and by text that they contain.
 _BEGINS = {
     "report.html": b"<!doctype html>",
     "table.csv": b'"dataset","dataset_params","rank","model"',
@@ -42,11 +42,11 @@ _HOLDS = {
 
 
 def check_store(store: Store) -> None:
-    """Checks before long work that reports can be written into a store, and that no folder of a local one is a link.
+    """Checks, before long work, that reports can be written into a store, and that a local store contains no links.
 
     Raises:
-        NotOurs: files that crowdsweep did not write are in the way.
-        JournalError: a folder is a link, or the store cannot be read.
+        NotOurs: files that crowdsweep does not own are in the way.
+        JournalError: a subfolder of a local store is a link, or the store cannot be read.
     """
     if not isinstance(store, Path):
         check_place(store, STORE)
@@ -63,12 +63,12 @@ def check_store(store: Store) -> None:
 
 
 def check_journal_goes_here(store: Path) -> None:
-    """Checks that a record may be kept in a folder: one that has a record, or holds no file that would be overwritten.
+    """Checks that a record may be kept in a folder: it has one already, or no file there would be overwritten.
 
     Raises:
-        NotOurs: without a record, files stand there that reports would overwrite; or it was named by a link, and is
-            neither a store nor empty.
-        JournalError: a folder that is written into is a link.
+        NotOurs: the folder has no record, and has files that reports would overwrite; or its path is a link to a folder
+            that is neither a store nor empty.
+        JournalError: a subfolder of the store is a link.
         OSError: the folder cannot be read.
     """
     with opened_folder(store) as folder:
@@ -91,10 +91,10 @@ def check_journal_goes_here(store: Path) -> None:
 
 
 def _check_behind_link(store: Path, folder: int) -> None:
-    """Refuses a folder without a record that was named by a link, unless nothing stands in it but the beginning of one.
+    """Checks a folder without a record whose path is a link: it may contain only the files of a store just begun.
 
     Raises:
-        NotOurs: something does.
+        NotOurs: the folder contains another file.
     """
     begun = {LOCK_FILE, JOB_FILE} | ({JOURNAL_FILE} if content_of(folder, JOURNAL_FILE, 0) == b"" else set())
     if others := [name for name in sorted(names_below(folder)) if name not in begun and not is_draft(name)]:
@@ -111,7 +111,7 @@ def _is_lock(content: bytes) -> bool:
 
 
 def has_record(folder: int) -> bool:
-    """Whether rows of a journal stand in an opened folder, damaged ones among them."""
+    """Whether an opened folder contains a journal with rows, even damaged ones."""
     content = beginning_of(folder, JOURNAL_FILE, _LOOKED_AT) or b""
     return any(unseal(line) is not None or line.startswith(b'{"crc":"') for line in content.splitlines(keepends=True))
 
@@ -120,9 +120,12 @@ def _may_write(name: str) -> bool:
     return name in REPORT_FILES or name == STUDY_FILE or _PICTURE.fullmatch(name) is not None
 
 
-def _adopted(folder: int, where: str) -> Iterable[str]:  # noqa: ARG001 - other kinds of folders say where
-    """Returns the reports in a store that an earlier version surely wrote: it wrote all of them at once, and nobody
-    touched one of them since. None where there is no record."""
+def _adopted(folder: int, where: str) -> Iterable[str]:  # noqa: ARG001 - other kinds of folders use it
+    """Returns the report files of a store that an earlier version certainly wrote: all of them, or none.
+
+    They count only if the store has a record, all of them were last changed within two seconds, and each looks as that
+    version wrote it.
+    """
     if not has_record(folder) or any(mode_of(folder, name) is None for name in REPORT_FILES):
         return ()
     changed = [os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime for name in REPORT_FILES]

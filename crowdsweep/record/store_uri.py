@@ -1,4 +1,4 @@
-"""The name of a store: a folder of a disk, or a place in an object store (`s3://bucket/prefix`)."""
+"""The address of a store: a local folder, or a place in an object store (`s3://bucket/prefix`)."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from crowdsweep.paths import check_path
 from crowdsweep.record.connection import Connection
 
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss")
-"""Of the object stores that a record can be kept in."""
+"""URI schemes of the object stores that can keep a record."""
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -23,16 +23,18 @@ _WITH_ACCOUNT = ("abfs", "abfss")  # container@account
 
 @dataclass(frozen=True, order=True)
 class StoreUri:
-    """A place in an object store; as text, its URI. It holds no credentials: these come from the environment.
+    """A place (bucket and prefix) in an object store; as text, its URI.
+
+    It holds no credentials: these come from the environment.
 
     Attributes:
-        scheme: of `SCHEMES`.
-        bucket: of that store; of abfs and abfss with the account behind an `@`.
+        scheme: one of `SCHEMES`.
+        bucket: name of the bucket; for abfs and abfss, `container@account`.
         parts: of the prefix.
-        connection: to the bucket, which places that are made of this one share.
+        connection: to the bucket, shared with all places that are derived from this one.
 
     Raises:
-        BadInput: there is no such kind of store, or the name of its bucket is not valid.
+        BadInput: the scheme is unknown, or the name of the bucket is not valid.
     """
 
     scheme: str
@@ -49,33 +51,33 @@ class StoreUri:
         return f"{self.scheme}://{'/'.join((self.bucket, *self.parts))}"
 
     def __truediv__(self, name: str) -> "StoreUri":
-        """Returns the place of something in this one."""
+        """Returns the place of a name below this one."""
         return replace(self, parts=(*self.parts, *name.split("/")))
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the prefix; the bucket if there is no prefix."""
         return self.parts[-1] if self.parts else self.bucket
 
     @property
     def parent(self) -> "StoreUri":
-        """The place that this one is in; of a bucket, itself."""
+        """The place that contains this one; for a whole bucket, the bucket itself."""
         return replace(self, parts=self.parts[:-1])
 
     def with_name(self, name: str) -> "StoreUri":
-        """Returns the place of that name beside this one."""
+        """Returns the place with the same parent and another name."""
         return self.parent / name
 
 
 Store = Path | StoreUri
-"""Where a record is kept, or something that is made of it."""
+"""Location of a record, or of files derived from it."""
 
 
 def store_named(given: str | Path | StoreUri) -> Store:
-    """Returns the store that a person names: a folder, `file://` with its path, or the URI of an object store.
+    """Returns the store that a user named: a folder, `file://` with its path, or the URI of an object store.
 
     Raises:
-        BadInput: it is a URI that no store can have, or holds what could be a secret; or it can be no path.
+        BadInput: the text is no URI of a supported store, may contain a secret, or is no valid path.
     """
     if isinstance(given, StoreUri):
         return given
@@ -95,10 +97,10 @@ def store_named(given: str | Path | StoreUri) -> Store:
 
 
 def path_named(given: str | Path) -> Path:
-    """Returns the file or folder of this machine that a person names.
+    """Returns the file or folder of this machine that a user named.
 
     Raises:
-        BadInput: it is a URI, of which a path would make a folder called `s3:`; or it can be no path.
+        BadInput: the text is a URI, which `Path` would turn into a folder called `s3:`, or is no valid path.
     """
     named = store_named(given)
     if isinstance(named, StoreUri):
@@ -107,7 +109,7 @@ def path_named(given: str | Path) -> Path:
 
 
 def near(store: Store) -> Path:
-    """Returns a path near which the data of a sweep are looked for: its folder; of one in an object store, one here."""
+    """Returns the path from which to look for a sweep's data: its folder, or a path here for an object store."""
     return store if isinstance(store, Path) else Path.cwd() / store.name
 
 

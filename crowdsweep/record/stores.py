@@ -1,4 +1,4 @@
-"""Where the records of sweeps go when nobody says, and which of them are there."""
+"""Default location of records, lookup of existing ones, and the drivers that work on them."""
 
 import json
 import os
@@ -17,17 +17,17 @@ from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import Store, StoreUri
 
 DEFAULT_STORES = Path("crowdsweep-runs")
-"""A folder for each sweep, called as the sweep; below the folder that a person stands in."""
+"""Relative to the working directory; contains one folder per sweep, with the sweep's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """The process that works on a sweep.
+    """The process that runs a sweep.
 
     Attributes:
         pid, host: of the process.
-        since: when it began, ISO 8601.
-        writer: what it calls itself in an object store; empty of one that works on a folder.
+        since: start time, ISO 8601.
+        writer: the driver's identifier in an object store; empty if the store is a folder.
     """
 
     pid: int
@@ -37,12 +37,12 @@ class Driver:
 
     @property
     def here(self) -> bool:
-        """Whether it runs, or ran, on this machine."""
+        """Whether the driver runs, or ran, on this machine."""
         return self.host == socket.gethostname()
 
 
 def stores_below(folder: Store) -> list[Store]:
-    """Returns the stores of sweeps in a folder or below a prefix, the one that was written last first.
+    """Returns the stores of sweeps in a folder or below a prefix, the most recently written first.
 
     Raises:
         JournalError: an object store cannot be read.
@@ -55,7 +55,7 @@ def stores_below(folder: Store) -> list[Store]:
 
 
 def written_at(store: Store) -> datetime | None:
-    """Returns when a journal was last written; None where there is none.
+    """Returns when a store's journal was last written; None if it has no journal.
 
     Raises:
         JournalError: an object store cannot be read.
@@ -68,17 +68,21 @@ def written_at(store: Store) -> datetime | None:
 
 
 def stores_in(folder: Path = DEFAULT_STORES) -> list[Path]:
-    """Returns the folders of sweeps in a folder, the one that was written last first."""
+    """Returns the folders of sweeps in a folder, the most recently written first."""
     written: list[tuple[int, Path]] = []
     for store in (folder / name for name in names_in(folder)):
-        with suppress(OSError):  # it is no store, or was removed meanwhile
+        with suppress(OSError):  # it is no store, or was just removed
             written.append(((store / JOURNAL_FILE).stat().st_mtime_ns, store))
     return [store for _, store in sorted(written, key=lambda pair: pair[0], reverse=True)]
 
 
 def asked_store(given: Store | None) -> Store:
-    """Returns the store that a person means: a path, the name of a sweep that ran here, or the latest for None. Of a
-    sweep that is called as another folder here, a dataset's, its record is meant. A URI is as it is given.
+    """Returns the store that a user asked for.
+
+    Args:
+        given: a URI, which is returned unchanged; the path of a store; the name of a sweep in `DEFAULT_STORES`; or None
+            for the latest sweep there. If a path and a sweep have the same name, such as a dataset's folder, the one
+            with a journal is returned.
 
     Raises:
         BadInput: there is no such store.
@@ -99,7 +103,7 @@ def asked_store(given: Store | None) -> Store:
 
 
 def has_journal(store: Store) -> bool:
-    """Whether there is a journal in a store, or what was one.
+    """Whether a store has a journal, even a damaged one.
 
     Raises:
         JournalError: an object store cannot be read.
@@ -108,8 +112,9 @@ def has_journal(store: Store) -> bool:
 
 
 def driver_of(store: Store) -> Driver | None:
-    """Returns who works on a sweep; None where nobody does. Of a process on another machine it is not known whether it
-    lives: it is returned as long as no other has begun.
+    """Returns the driver that runs a sweep; None if no driver does.
+
+    It is unknown whether a process on another machine is still alive: it counts as running until another driver begins.
 
     Raises:
         JournalError: an object store cannot be read.
@@ -129,17 +134,17 @@ def driver_of(store: Store) -> Driver | None:
 
 
 def _writes(pid: int, journal: Path) -> bool:
-    """Whether a process of this machine has the journal open; whether it lives, where that cannot be seen."""
+    """Whether a process of this machine has the journal open; if that cannot be checked, whether it is alive."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # somebody else's
+        return True  # another user's process
     try:
         named = journal.stat()
         opened = [file.stat() for file in Path(f"/proc/{pid}/fd").iterdir() if file.exists()]
-    except FileNotFoundError:  # it has just ended, or this system has no /proc
+    except FileNotFoundError:  # the process has just ended, or the system has no /proc
         return not Path("/proc/self").exists()
     except OSError:
         return True
