@@ -107,7 +107,7 @@ def _kept(public: PublicDataset) -> list[str]:
 
 
 def _check_kind(file: PublicFile, path: Path) -> None:
-    """Refuses a web page in place of a file, which sites send when they have moved or ask for a login."""
+    """Refuses a web page in place of a file, which sites send when the file has moved or needs a login."""
     with path.open("rb") as opened:
         beginning = opened.read(512).lstrip().lower()
     if beginning.startswith((b"<!doctype html", b"<html")):

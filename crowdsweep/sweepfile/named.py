@@ -69,7 +69,7 @@ def sweep_text(name: str) -> str:
 
 def named_sweeps() -> list[NamedSweep]:
     """Returns the sweeps that come with crowdsweep, sorted by name; loads no data."""
-    built_in = set(discovery.names("dataset")) - set(PUBLIC_DATASETS)  # their code reads files
+    built_in = set(discovery.names("dataset")) - set(PUBLIC_DATASETS)  # public ones are read from files
     found: list[NamedSweep] = []
     for name in sweep_names():
         text = sweep_text(name)

@@ -79,7 +79,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """Objectives of a search. A sweep without a `Metric` chooses one by dataset.
+    """Objectives of a search; where a sweep has None, they are chosen by dataset.
 
     Attributes:
         name: `dev_accuracy`, `dev_kl`, `heldout_loglik`, …; points are selected by this metric alone.
@@ -198,7 +198,7 @@ class PublishedValue:
     Attributes:
         model, dataset: names in the sweep file; for a model its label where it has one.
         dataset_params: the dataset parameters that identify the cell (`scenario: global`).
-        metric: a metric, such as `test_accuracy`; a column of the results.
+        metric: name of a metric, such as `test_accuracy`; a column of the results.
         value: as published, in the metric's own units (0.83 for 83 %).
     """
 
@@ -214,7 +214,7 @@ class Published:
     """Published values for the report.
 
     Attributes:
-        table: the paper's table that has the values, cited in the report.
+        table: the paper or table that the values are from, cited in the report.
         values: values of that table, in the metrics' own units.
     """
 

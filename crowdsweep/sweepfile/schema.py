@@ -192,7 +192,7 @@ def _search(model: str, found: Found, shapes: Mapping[str, str]) -> Schema:
 
 
 def _shape_of(allowed: str, hint: Any) -> Schema:
-    """Returns the schema of a search dimension for one type of hyper-parameter, of which values and ends of ranges are.
+    """Returns the schema of a search dimension for one type of hyper-parameter: values and range ends have that type.
 
     Args:
         allowed: the type in words.

@@ -71,8 +71,8 @@ def relocate_artifacts(database: Path, *, whole: bool) -> list[str]:
 
     MLflow stores absolute locations. In a store that was moved or copied they lead to its old place, and in a store
     that somebody else made they may lead anywhere. A location below a folder of the same name elsewhere is mapped to
-    the same path below this folder. Other rows that crowdsweep wrote get the location that MLflow gives to such rows.
-    Anything else is left unchanged.
+    the same path below this folder. In a store's own database, other rows that crowdsweep wrote get the location that
+    MLflow gives to such rows. Anything else is left unchanged.
 
     Args:
         database: a sqlite file of MLflow.

@@ -27,7 +27,7 @@ def path_of(location: str) -> Path | None:
 
 
 def is_within(folder: Path, path: Path) -> bool:
-    """Whether a path is a folder or lies below it, both by its name and after all links are resolved.
+    """Whether `path` is `folder` or lies below it, both by its name and after all links are resolved.
 
     Args:
         folder: absolute; there may be links above it.

@@ -371,12 +371,12 @@ def _remove_drafts(database: Path) -> None:
 
 
 def _numbers(values: Mapping[Any, Any]) -> dict[str, float]:
-    """Returns the numbers that have a text as their name: sqlite may hold other types."""
+    """Returns the entries that have text as their name and a number as their value: sqlite may hold other types."""
     return {name: value for name, value in values.items() if isinstance(name, str) and isinstance(value, int | float)}
 
 
 def _texts(values: Mapping[Any, Any]) -> dict[str, str]:
-    """Returns the texts that have a text as their name."""
+    """Returns the entries that have text as their name and as their value."""
     return {name: value for name, value in values.items() if isinstance(name, str) and isinstance(value, str)}
 
 

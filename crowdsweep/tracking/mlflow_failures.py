@@ -44,7 +44,7 @@ class TrackingFailed(OSError):
 
 @contextmanager
 def translated_errors(uri: str) -> Generator[None]:
-    """Translates exceptions of MLflow into the project's errors, without a cause; the latter pass unchanged.
+    """Translates exceptions of MLflow into the project's errors, without a cause; the project's own errors pass.
 
     Args:
         uri: MLflow's tracking URI.

@@ -52,7 +52,7 @@ def guarded() -> ASGIApp:
 
 
 class Guard:
-    """Application that passes on requests with the token and refuses others.
+    """ASGI application that passes on requests with the token, and those for `/health`, and refuses all others.
 
     Args:
         app: the guarded application.

@@ -96,7 +96,7 @@ class Experiment(Protocol):
         ...
 
     def write(self, run: StoredRun, record: RunRecord) -> None:
-        """Writes everything else of a record but its files; repeated calls write it only once."""
+        """Writes a record except its tags, files and status; repeated calls write it only once."""
         ...
 
     def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ def tracking_uri(store: str | Store, uri: str | None = None) -> str:
 
     Raises:
         BadInput: no URI is given, and the store is not a local folder or its database is a link; or the URI is a
-            recorded one that lacks its secrets.
+            recorded one whose secrets are hidden.
     """
     given = os.environ.get("MLFLOW_TRACKING_URI")
     chosen = given if uri and given and without_credentials(given) == uri else uri or given
