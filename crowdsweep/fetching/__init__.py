@@ -1,1 +1,1 @@
-"""Public datasets from where they lie: downloaded, checked, made into dataset folders (`data.public` lists them)."""
+"""Downloads public datasets, checks them, and converts them to dataset folders (`data.public` lists them)."""

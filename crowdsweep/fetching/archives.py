@@ -1,4 +1,4 @@
-"""Single files out of archives from elsewhere: nothing is unpacked by the names that an archive gives its members."""
+"""Extraction of single files from untrusted archives: member names never decide where a file is written."""
 
 import gzip
 import shutil
@@ -19,16 +19,16 @@ from crowdsweep.errors import DataError, shown
 from crowdsweep.units import show_file_size
 
 _PIECE = 1 << 20
-_IGNORED = "__MACOSX"  # what a Mac puts beside
+_IGNORED = "__MACOSX"  # a folder that macOS adds to archives
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Member:
-    """What an archive holds under a name.
+    """A member of an archive.
 
     Attributes:
-        is_file: whether it is a file and no link, device or folder.
-        open: opens it.
+        is_file: whether it is a regular file, and no link, device or folder.
+        open: opens the member for reading.
     """
 
     is_file: bool
@@ -39,16 +39,16 @@ def extract(path: Path, members: Mapping[str, str], into: Path) -> dict[str, Pat
     """Writes files of an archive (zip, tar, tar.gz) into a folder.
 
     Args:
-        path: of the archive.
-        members: by the name that it gets, the end of a member's path in the archive.
-        into: the folder, which is there.
+        path: path of the archive.
+        members: name of each file to write → end of the member's path in the archive.
+        into: the folder, which must exist.
 
     Returns:
-        Where each lies, by the name that it got.
+        Paths of the written files, by their names.
 
     Raises:
-        DataError: it is no archive, is damaged, has paths that lead out of it, lacks a member, has it twice or as a
-            link, or unpacks to far more than it is.
+        DataError: the file is not an archive, is damaged, has paths that lead out of it, lacks a member, has a member
+            twice or as a link, or unpacks to far more than its own size.
     """
     taken: dict[str, Path] = {}
     with _opened(path) as held:
@@ -93,7 +93,7 @@ def _of_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> _Member:
 
 @contextmanager
 def _plain_tar(path: Path) -> Generator[IO[bytes]]:
-    """Yields a tar archive unpacked, in a file that is gone afterwards, and never more of it than it may be."""
+    """Yields a decompressed tar archive in a temporary file; raises DataError when it exceeds the allowed size."""
     most = bounds.most_unpacked(path.stat().st_size)
     with tempfile.TemporaryFile(dir=path.parent) as plain, path.open("rb") as packed:
         is_packed = packed.peek(2)[:2] == b"\x1f\x8b"
@@ -119,7 +119,7 @@ def _check_paths(path: Path, names: Iterable[str]) -> None:
 
 
 def _the_one(path: Path, names: Iterable[str], end: str) -> str:
-    """Returns the member whose path ends so."""
+    """Returns the path of the only member whose path ends in `end`."""
     found = [name for name in names if f"/{name}".endswith(f"/{end}") and _IGNORED not in PurePosixPath(name).parts]
     if len(found) != 1:
         got = "none" if not found else " and ".join(map(shown, found[:3]))

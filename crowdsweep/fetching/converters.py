@@ -1,4 +1,4 @@
-"""Converters of public datasets: each reads the files of one release, by the names that `data.public` gives them."""
+"""Converters of public datasets: each reads the files of one release, under the names that `data.public` gives them."""
 
 import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _MOST_YAML = 1 << 20  # bytes
 
 
 class Answer(NamedTuple):
-    """One label that one annotator gave one item, as it stands in the folder."""
+    """One label that one annotator gave one item, as the dataset folder has it."""
 
     item: str
     annotator: str
@@ -29,12 +29,12 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What a release holds, as it will stand in the folder.
+    """Content of a release, as the dataset folder will have it.
 
     Attributes:
-        answers: of annotators.
-        items: all of them, in order: for each the columns of the items file (`gold`, `split`, `text`, …).
-        features: [items, features], in the order of the items, by kind.
+        answers: labels of annotators.
+        items: all items in order, each with its columns of the items file (`gold`, `split`, `text`, …).
+        features: kind of features → [items, features], rows in the order of the items.
     """
 
     answers: Sequence[Answer]
@@ -46,7 +46,7 @@ Files = Mapping[str, Path]
 
 
 def yes_or_no_yaml(files: Files) -> Release:
-    """Reads Welinder's `{annotator: {item: true}}` and `{item: true}`."""
+    """Reads Welinder's labels, `{annotator: {item: true}}`, and gold, `{item: true}`."""
     labels, gold = (_yaml_of(files[name]) for name in ("labels.yaml", "gt.yaml"))
     answers = [
         Answer(str(item), str(annotator), _code(answer, files["labels.yaml"]))
@@ -58,7 +58,7 @@ def yes_or_no_yaml(files: Files) -> Release:
 
 
 def truth_inference_csv(files: Files) -> Release:
-    """Reads the tables (question, worker, answer) and (question, truth) of the benchmark of truth inference."""
+    """Reads the tables (question, worker, answer) and (question, truth) of the truth inference benchmark."""
     answers = _table(files["answer.csv"], "question", "worker", "answer")
     return _with_gold(answers, _table(files["truth.csv"], "question", "truth"))
 
@@ -70,7 +70,7 @@ def crowd_kit_csv(files: Files) -> Release:
 
 
 def rte_csv(files: Files) -> Release:
-    """Reads CrowdTruth's copy of Snow's annotations, each with the pair that it is of."""
+    """Reads CrowdTruth's copy of Snow's annotations; each row has its pair of texts."""
     path = files["rte.csv"]
     code = {"not_relevant": "0", "relevant": "1"}
     answers: list[Answer] = []
@@ -86,7 +86,7 @@ def rte_csv(files: Files) -> Release:
 
 
 def music_csv(files: Files) -> Release:
-    """Reads the songs that were labelled, and those to test on: their answers, genres and features."""
+    """Reads the labelled songs and the test songs: labels, gold genres and features."""
     answers = [Answer(*row) for row in _table(files["answers.csv"], "Input.song", "WorkerID", "Answer.pred_label")]
     items: dict[str, dict[str, str]] = {}
     features: list[list[float]] = []
@@ -99,7 +99,7 @@ def music_csv(files: Files) -> Release:
 
 
 def labelme_matrix(files: Files) -> Release:
-    """Reads a matrix of items × annotators, and gold and features of each split, items being called by their number."""
+    """Reads a matrix of items × annotators, and gold and features of each split; items are named by their numbers."""
     items: dict[str, dict[str, str]] = {}
     features: list[np.ndarray] = []
     number = count()
@@ -146,19 +146,19 @@ def _with_gold(rows: Iterator[tuple[str, ...]], gold: Iterator[tuple[str, ...]])
 
 
 def _table(path: Path, *columns: str) -> Iterator[tuple[str, ...]]:
-    """Yields the cells of these columns, row by row."""
+    """Yields the values of these columns, row by row."""
     yield from (tuple(record[name] for name in columns) for _, record in records(path, columns))
 
 
 def _lines(path: Path) -> list[str]:
-    """Returns the lines of a text, however they end; a last one without anything in it is none."""
+    """Returns the lines of a text, with any line endings, without a blank last line."""
     with reading(path, "lines of text"), opened_text(path) as file:
         lines = [line.rstrip("\r\n") for line in file]
     return lines[:-1] if lines and not lines[-1].strip() else lines
 
 
 def _answers_of_matrix(path: Path) -> Iterator[Answer]:
-    """Yields what stands in a matrix of items × annotators, cells apart by white space; -1 is no answer."""
+    """Yields the labels in a matrix of items × annotators, cells separated by white space; -1 means no label."""
     width = 0
     for item, line in enumerate(_lines(path)):
         cells = line.split()

@@ -1,9 +1,8 @@
-"""One file from elsewhere over HTTP, whole or kept for later: what came before a connection was cut is not asked for
-again.
+"""Download of one file over HTTP, which resumes where a lost connection has ended it.
 
-`NAME.part` holds what came so far, and `NAME.from` where it came from. A server that sends the rest (206) of the same
-file, by its entity tag and size, is taken at its word; anything else begins anew. Whole is what has the size that the
-server said, and the checksum where there is one.
+`NAME.part` holds the bytes received so far, and `NAME.from` says which file they belong to. The rest is appended if the
+server sends it (206) with the same entity tag and size; otherwise the download starts anew. A file is complete when it
+has the size that the server announced, and the published checksum if there is one (`fetch.py` checks that).
 """
 
 import fcntl
@@ -28,23 +27,23 @@ from crowdsweep.paths import is_file
 from crowdsweep.units import show_file_size
 
 MOST_BYTES = 1 << 30
-"""Of one file: no dataset here is nearly as large."""
+"""Size limit of one file: no dataset here is nearly as large."""
 _ATTEMPTS = 4
-_PAUSE_S = 1.0  # before the second attempt; each further one waits as much longer
-_TIMEOUT_S = 30.0  # without a byte
+_PAUSE_S = 1.0  # wait before the second attempt; each further wait is longer by as much
+_TIMEOUT_S = 30.0  # longest silence of a server
 _PIECE = 1 << 16
-_LATER = (408, 425, 429, 500, 502, 503, 504)  # statuses that may be others soon
+_LATER = (408, 425, 429, 500, 502, 503, 504)  # temporary HTTP errors
 _RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _ConnectionCut(Exception):
-    """A connection ended, or a server could not answer, before a file was whole."""
+    """A connection ended, or a server could not answer, before a file was complete."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _From:
-    """What the beginning of a file belongs to: its address, its entity tag and its size, where the server told them."""
+    """The file that a partial download belongs to: its address, and its entity tag and size if the server sent them."""
 
     url: str
     tag: str | None = None
@@ -52,16 +51,16 @@ class _From:
 
 
 def download(url: str, folder: Path, name: str, tell: Callable[[str], None]) -> Path:
-    """Returns where a file lies that was fetched now, or earlier and whole.
+    """Downloads a file unless it is there already, and returns its path.
 
     Args:
         url: `https://…` or `http://…`.
-        folder: that it goes into, which is there.
-        name: that it gets there.
-        tell: is told in sentences what goes on.
+        folder: the folder that the file goes into, which must exist.
+        name: name of the file in the folder.
+        tell: receives sentences on the progress.
 
     Raises:
-        DataError: it cannot be had from there; what came of it so far is kept. Or another process fetches it.
+        DataError: the file cannot be downloaded (bytes received so far are kept), or another process downloads it.
     """
     whole = folder / name
     if is_file(whole):
@@ -92,7 +91,7 @@ def digest_of(path: Path, algorithm: str) -> str:
 
     Args:
         path: the file.
-        algorithm: `sha256`, or `md5`, which tells damage and no malice.
+        algorithm: `sha256`, or `md5`, which detects damage but no tampering.
     """
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
@@ -100,7 +99,7 @@ def digest_of(path: Path, algorithm: str) -> str:
 
 @contextmanager
 def _alone_with(folder: Path, name: str) -> Generator[tuple[IO[bytes], int]]:
-    """Yields the beginning of a file, locked, and the descriptor of its folder."""
+    """Yields the partial file, locked, and the descriptor of its folder; raises DataError if it is locked already."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with open(os.open(f"{name}.part", _NEW_FILE, 0o666, dir_fd=descriptor), "r+b") as file:  # noqa: PTH123 - a descriptor, not a path
@@ -111,7 +110,7 @@ def _alone_with(folder: Path, name: str) -> Generator[tuple[IO[bytes], int]]:
             try:
                 yield file, descriptor
             finally:
-                if not file.seek(0, os.SEEK_END):  # what holds nothing is not kept
+                if not file.seek(0, os.SEEK_END):  # an empty file is not kept
                     _remove(descriptor, f"{name}.part", f"{name}.from")
     finally:
         os.close(descriptor)
@@ -124,16 +123,16 @@ def _remove(folder: int, *names: str) -> None:
 
 
 def _receive(url: str, file: IO[bytes], folder: int, name: str) -> None:
-    """Adds to a file what it lacks.
+    """Appends the missing bytes to a partial file.
 
     Raises:
-        _ConnectionCut: it is not whole afterwards.
-        DataError: the server does not have it, or sends something else.
+        _ConnectionCut: the file is still incomplete.
+        DataError: the server does not have the file, or sends something else.
     """
     have, known = file.seek(0, os.SEEK_END), _read_note(folder, name)
     if known is None or known.url != url:
         have, known = 0, _From(url=url)
-    for begins in dict.fromkeys((have, 0)):  # anew where the server does not go on with the same file
+    for begins in dict.fromkeys((have, 0)):  # from 0 if the server does not continue the same file
         try:
             with _answer(url, begins) as response:
                 start, told = _what_comes(response, url)
@@ -151,7 +150,7 @@ def _receive(url: str, file: IO[bytes], folder: int, name: str) -> None:
 
 
 class _AlreadyComplete(Exception):
-    """A server has nothing behind the bytes that are here: so many it has."""
+    """The server has no bytes beyond those received; `size` is the size of its file, or None."""
 
     def __init__(self, size: int | None) -> None:
         super().__init__()
@@ -159,7 +158,7 @@ class _AlreadyComplete(Exception):
 
 
 def _answer(url: str, begins: int) -> HTTPResponse:
-    """Asks for a file, from a byte on."""
+    """Requests a file from byte `begins` on, and returns the response."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"{url}: expected an address that begins with https:// or http://")
     headers = {"User-Agent": "crowdsweep", "Accept-Encoding": "identity"}
@@ -189,7 +188,7 @@ def _answer(url: str, begins: int) -> HTTPResponse:
 
 
 class _NoDowngrade(HTTPRedirectHandler):
-    """Follows no redirection from https to anything else, and none to what is no web address."""
+    """Follows no redirect from https to another scheme, and none to an address that is not http or https."""
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
         allowed = ("https",) if req.type == "https" else ("http", "https")
@@ -199,7 +198,7 @@ class _NoDowngrade(HTTPRedirectHandler):
 
 
 def _what_comes(response: HTTPResponse, url: str) -> tuple[int, _From]:
-    """Returns the byte that an answer begins with, and what it belongs to."""
+    """Returns the position of a response's first byte in its file, and which file that is."""
     tag, length = response.headers.get("ETag"), response.headers.get("Content-Length")
     if response.status == 206:
         start, size = _range_of(response.headers.get("Content-Range"))
@@ -208,7 +207,7 @@ def _what_comes(response: HTTPResponse, url: str) -> tuple[int, _From]:
 
 
 def _range_of(text: str | None) -> tuple[int | None, int | None]:
-    """Returns the first byte and the size that a Content-Range tells."""
+    """Returns the first byte and the file size in a Content-Range header; None for what it does not say."""
     found = _RANGE.fullmatch(text or "")
     return (None, None) if found is None else (int(found[1]) if found[1] else None, int(found[2]))
 
@@ -233,7 +232,7 @@ def _piece_of(response: HTTPResponse) -> bytes:
 
 
 def _read_note(folder: int, name: str) -> _From | None:
-    """Returns what the beginning of a file belongs to; None where that is not known."""
+    """Returns the file that a partial download belongs to; None where that is not known."""
     try:
         told = json.loads(content_of(folder, f"{name}.from", 10_000) or b"null")
         return _From(url=str(told["url"]), tag=told["tag"], size=told["size"])

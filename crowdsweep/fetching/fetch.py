@@ -1,7 +1,7 @@
-"""A public dataset, from where it lies to a folder here: whole and as it should be, or not at all.
+"""Fetches a public dataset into a dataset folder: complete and verified, or not at all.
 
-What is downloaded lies in `.crowdsweep-fetch/NAME` beside the folder until that is whole, so that a command that was
-ended goes on; what is not what it should be is removed.
+Downloads are kept in `.crowdsweep-fetch/NAME` beside the folder until that is complete, so that an interrupted command
+can resume. Downloads that fail a check are removed.
 """
 
 import os
@@ -33,11 +33,11 @@ SOURCE_FILE = "SOURCE.md"
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """A dataset that lies here.
+    """A dataset that has been fetched.
 
     Attributes:
-        folder: where.
-        was_there: whether it did before.
+        folder: folder of the dataset.
+        was_there: whether the dataset was there before.
     """
 
     folder: Path
@@ -45,22 +45,22 @@ class Fetched:
 
 
 def lies_in(place: Path, public: PublicDataset) -> bool:
-    """Whether a folder of datasets has this one."""
+    """Whether a folder of datasets has this dataset."""
     if public.converter:
         return is_dataset_folder(place / public.name)
     return all(is_file(place / public.name / name) for name in _kept(public))
 
 
 def fetch(public: PublicDataset, place: Path, tell: Callable[[str], None]) -> Fetched:
-    """Fetches a dataset into a folder of its name; does nothing where it is one already.
+    """Fetches a dataset into a folder of its name; does nothing where the dataset is there already.
 
     Args:
         public: the dataset.
-        place: the folder of datasets that its own goes into; made where it is missing.
-        tell: is told in sentences what goes on.
+        place: the folder of datasets that gets the dataset's folder; created where it is missing.
+        tell: receives sentences on the progress.
 
     Raises:
-        DataError: a file cannot be had, is not what it should be, or the folder cannot be written.
+        DataError: a file cannot be downloaded or fails a check, or the folder cannot be written.
     """
     folder = place / public.name
     if lies_in(place, public):
@@ -82,7 +82,7 @@ def fetch(public: PublicDataset, place: Path, tell: Callable[[str], None]) -> Fe
 
 
 def _build(public: PublicDataset, received: Mapping[str, Path], folder: Path, tell: Callable[[str], None]) -> None:
-    """Checks what came, and writes the folder."""
+    """Checks the downloaded files, and writes the dataset folder."""
     files: dict[str, Path] = {}
     digests: dict[str, str] = {}
     for file in public.files:
@@ -93,7 +93,7 @@ def _build(public: PublicDataset, received: Mapping[str, Path], folder: Path, te
     release = CONVERTERS[public.converter](files) if public.converter else None
     with written_whole(folder) as draft:
         (draft / SOURCE_FILE).write_text(_source_text(public, digests), encoding="utf-8")
-        if release is None:  # its checksums say what it is
+        if release is None:  # its checksums identify it
             for name in _kept(public):
                 shutil.copyfile(files[name], draft / name)
             return
@@ -102,12 +102,12 @@ def _build(public: PublicDataset, received: Mapping[str, Path], folder: Path, te
 
 
 def _kept(public: PublicDataset) -> list[str]:
-    """Returns the names of the files that a dataset is made of, those of an archive by its members."""
+    """Returns the names of the files that a dataset consists of; for an archive, those of its members."""
     return [name for file in public.files for name in (file.members or (file.name,))]
 
 
 def _check_kind(file: PublicFile, path: Path) -> None:
-    """Refuses a web page in place of a file: what a site sends that has moved, or asks who one is."""
+    """Refuses a web page in place of a file, which sites send when the file has moved or needs a login."""
     with path.open("rb") as opened:
         beginning = opened.read(512).lstrip().lower()
     if beginning.startswith((b"<!doctype html", b"<html")):
@@ -115,7 +115,7 @@ def _check_kind(file: PublicFile, path: Path) -> None:
 
 
 def _checked_digest(file: PublicFile, path: Path, tell: Callable[[str], None]) -> str:
-    """Returns what is known of a file's bytes, checked where its publisher said what they are."""
+    """Returns a file's digest as `algorithm:hexadecimal`, checked against the published checksum if there is one."""
     size = show_file_size(path.stat().st_size)
     if file.checksum is None:
         received = f"sha256:{digest_of(path, 'sha256')}"
@@ -146,7 +146,7 @@ def _write(public: PublicDataset, release: Release, folder: Path) -> None:
 
 
 def _check_counts(public: PublicDataset, dataset: CrowdDataset) -> None:
-    """Refuses a dataset that does not hold what it should: another version, or a file that was cut or changed."""
+    """Refuses a dataset whose counts are not the published ones: another version, or a file that was cut or changed."""
     rows = dataset.annotations
     found = Counts(
         items=dataset.items.n_items,
@@ -173,14 +173,14 @@ def _source_text(public: PublicDataset, digests: Mapping[str, str]) -> str:
 
 
 def _remove(folder: int) -> None:
-    """Removes the files of an opened folder of downloads."""
+    """Removes the files in an opened folder of downloads."""
     for name in names_below(folder):
         with suppress(OSError):
             os.unlink(name, dir_fd=folder)
 
 
 def _remove_folders(place: Path, name: str) -> None:
-    """Removes the folders of downloads that are empty."""
+    """Removes the folders of downloads if they are empty."""
     with suppress(OSError), opened_folder(place, DOWNLOADS) as above:
         os.rmdir(name, dir_fd=above)
     with suppress(OSError), opened_folder(place) as above:

@@ -1,1 +1,1 @@
-"""Whether a sweep would run here, and what is missing for what; a file for each kind of thing that is looked at."""
+"""Checks whether a sweep would run here, and what is missing for what; one module for each kind of check."""

@@ -1,4 +1,4 @@
-"""All that is looked at, in the order in which people read it."""
+"""All checks, in the order in which people read the findings."""
 
 from crowdsweep.health.finding import Finding
 from crowdsweep.health.hardware import hardware
@@ -8,10 +8,10 @@ from crowdsweep.health.surroundings import surroundings
 
 
 def examination() -> list[Finding]:
-    """Looks at what sweeps need, and changes nothing; takes seconds, as torch is asked for its GPUs."""
+    """Checks everything that sweeps need, and changes nothing; takes seconds, as torch is asked for its GPUs."""
     return [*installation(), *hardware(), *places(), *surroundings()]
 
 
 def would_run(findings: list[Finding]) -> bool:
-    """Whether a default sweep would run: nothing that was found is a problem."""
+    """Whether a default sweep would run: no finding is a problem."""
     return all(finding.verdict != "problem" for finding in findings)

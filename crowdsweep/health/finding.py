@@ -1,4 +1,4 @@
-"""The finding on one thing that sweeps need, in plain words."""
+"""The result of one check of what sweeps need, in plain words."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,11 +8,11 @@ Verdict = Literal["ok", "note", "problem"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        what: it is.
-        verdict: `problem` where no sweep would run, `note` where one would, and something else would not.
+        what: name of the thing that was checked.
+        verdict: `problem` where no sweep would run, `note` where a sweep would run, but something else would not.
         words: what was found.
         then: what to do about it; empty where there is nothing to do.
     """

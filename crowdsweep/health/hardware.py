@@ -12,10 +12,10 @@ from crowdsweep.paths import exists
 from crowdsweep.units import show_bytes
 
 LEAST_BYTES, ENOUGH_BYTES = 1 << 30, 3 << 30
-"""Below the first a driver and one process with torch have no room; with the second, they and Ray have."""
+"""Free memory: below the first, a driver and one process with torch do not fit; with the second, they and Ray do."""
 _ANSWERS_S = 120.0
 _DRIVER = "/proc/driver/nvidia/version"
-# In a process of its own: this one would keep a GPU that it has looked at, and a torch that crashes would end it.
+# Runs in a process of its own: this process would keep a GPU that it has queried, and would die if torch crashed.
 _LOOK = """
 import json, torch
 from crowdsweep.models.devices import why_unusable
@@ -26,7 +26,7 @@ print(json.dumps([torch.__version__, [[card.name, card.total_memory] for card in
 
 
 def hardware() -> list[Finding]:
-    """Returns what is found of cores, memory and GPUs."""
+    """Returns the findings on cores, memory and GPUs."""
     return [_cores(), _memory(), _gpus()]
 
 

@@ -1,4 +1,4 @@
-"""The installation: the versions that numbers depend on, what crowdsweep needs, and what its extras bring."""
+"""Checks of the installation: versions that results depend on, libraries that crowdsweep needs, and its extras."""
 
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
@@ -19,7 +19,7 @@ _OURS = {"dev": "all tests and checks", "docs": "the documentation site", "test"
 
 
 def installation() -> list[Finding]:
-    """Returns what is found of Python, the libraries and the extras."""
+    """Returns the findings on Python, the libraries and the extras."""
     found = versions()
     python, ours = found.pop("python"), found.pop(_NAME, "")
     if not ours:
@@ -40,13 +40,13 @@ def lacking(name: str, extra: str = "") -> Iterator[str]:
     """Yields the requirements of an installed distribution that are not met here.
 
     Args:
-        name: of the distribution.
-        extra: what this extra of it adds; what it needs anyhow where empty.
+        name: name of the distribution.
+        extra: the extra whose additional requirements are checked; where empty, those that hold without any extra.
     """
     for line in requires(name) or ():
         try:
             needed = Requirement(line)
-        except InvalidRequirement:  # of other people's packages
+        except InvalidRequirement:  # in the metadata of another package
             continue
         always = needed.marker is None or needed.marker.evaluate({"extra": ""})
         if always != (not extra) or (extra and needed.marker and not needed.marker.evaluate({"extra": extra})):
@@ -55,7 +55,7 @@ def lacking(name: str, extra: str = "") -> Iterator[str]:
 
 
 def _unmet(needed: Requirement) -> Iterator[str]:
-    """Yields what of a requirement is not met: itself, or parts of the extras that it asks for."""
+    """Yields the unmet parts of a requirement: itself, or requirements of the extras that it asks for."""
     try:
         has = version(needed.name)
     except PackageNotFoundError:

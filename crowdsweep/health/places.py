@@ -20,12 +20,12 @@ _UI_PORT = 5000
 
 
 def places() -> list[Finding]:
-    """Returns what is found of the places that a sweep writes to, and of ports."""
+    """Returns the findings on the places that a sweep writes to, and on ports."""
     return [_records(), _temporary(), *_shared(), _ports()]
 
 
 def _records() -> Finding:
-    """Looks where records of sweeps go by default, which take locks of a disk."""
+    """Checks the default folder of sweep records, which must be on a disk that supports file locks."""
     folder = DEFAULT_STORES if is_folder(DEFAULT_STORES) else Path()
     what, shown = "records", folder.absolute()
     try:
@@ -58,7 +58,7 @@ def _temporary() -> Finding:
 
 
 def _shared() -> list[Finding]:
-    """Looks at the memory that Ray's processes share, of which a container is given little."""
+    """Checks the memory that Ray's processes share, of which containers get little."""
     if not exists(_SHARED):
         return []
     free = shutil.disk_usage(_SHARED).free

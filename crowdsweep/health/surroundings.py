@@ -12,7 +12,7 @@ from crowdsweep.registry import discovery
 
 
 def surroundings() -> list[Finding]:
-    """Returns what is found of what the environment names."""
+    """Returns the findings on what environment variables name."""
     return [_tracking(), _cluster(), _data(), _plugins()]
 
 

@@ -1,1 +1,1 @@
-"""A sweep file, read and checked, and the records that it becomes. Loads no data, runs nothing."""
+"""Reads and checks sweep files, and defines the records that they become. Loads no data, runs nothing."""

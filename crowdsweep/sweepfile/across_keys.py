@@ -1,4 +1,4 @@
-"""Checks across the keys of a sweep file, once all of them are read."""
+"""Checks that involve several keys of a sweep file, made after all keys are read."""
 
 import re
 
@@ -11,8 +11,8 @@ from crowdsweep.sweepfile.records import SweepConfig
 
 
 def check_published(config: SweepConfig, where: Where) -> None:
-    """Checks the names in printed values. A list that `--set`, or a file that extends another, puts in the place of the
-    one beside the values may lack what they are of."""
+    """Checks the names in published values. Where `--set`, or a file that extends another, has replaced the list of
+    models or datasets beside the values, that list may lack models or datasets of the values."""
     beside = where.at("published", "values").file
     replaced = {
         key
@@ -31,6 +31,7 @@ def check_published(config: SweepConfig, where: Where) -> None:
 
 
 def check_grid(config: SweepConfig, where: Where) -> None:
+    """Checks that each space is finite, and within the budget of points, where the sampler is a grid."""
     if config.sampler.kind != "grid":
         return
     for index, entry in enumerate(config.models):
@@ -63,6 +64,7 @@ def check_several(config: SweepConfig, where: Where) -> None:
 
 
 def check_register(config: SweepConfig, where: Where) -> None:
+    """Checks the name in MLflow's model registry, which needs tracking to be enabled and a sweep of one dataset."""
     name, place = config.tracking.register, where.at("tracking", "register")
     if not name:
         return

@@ -1,6 +1,6 @@
-"""Typed reading of located values: every key known, every value of its type, nothing converted.
+"""Typed reading of values with their places in files: keys must be known, values of the right type; none is converted.
 
-A wrong one raises SweepFileError, whose message says where it stands, what was expected and what came.
+A wrong value raises SweepFileError, whose message says where the value is, what was expected and what was given.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ from crowdsweep.registry.parameters import adapter, describe_type
 
 
 def typed(hint: Any, given: Any, where: Where) -> Any:
-    """Returns a value of a type; records, and lists of them, are read key by key, so that a message names the innermost
-    place. Pydantic judges the rest."""
+    """Returns a value checked against a type. Records and lists of records are read key by key, so that a message names
+    the innermost place; pydantic checks all other types."""
     if is_dataclass(hint):
         return _record(hint, given, where)
     if get_origin(hint) is tuple and is_dataclass(part := get_args(hint)[0]):
@@ -28,19 +28,19 @@ def typed(hint: Any, given: Any, where: Where) -> Any:
 
 
 def text(given: Any, where: Where) -> str:
-    """Returns text."""
+    """Returns the given text, after a check that it is text."""
     return typed(str, given, where)
 
 
 def list_of(given: Any, where: Where, what: str = "") -> list[Any]:
-    """Returns the list that was given; one that says of what must have a part."""
+    """Returns the given list, after a check that it is a list, and is not empty where `what` names its entries."""
     if not isinstance(given, list) or (what and not given):
         raise SweepFileError(where.says(f"expected a list{what and f' with at least one {what}'}, got {_shown(given)}"))
     return given
 
 
 def mapping_of(given: Any, where: Where, known: Sequence[str] | None = None) -> Mapping[str, Any]:
-    """Returns the mapping that was given, having checked that it is one and that its keys are known."""
+    """Returns the given mapping, after a check that it is a mapping and that its keys are known."""
     if not isinstance(given, Mapping):
         wanted = f" of {', '.join(known)}" if known is not None else ""
         raise SweepFileError(where.says(f"expected a mapping{wanted}; got {_shown(given)}"))
@@ -51,7 +51,7 @@ def mapping_of(given: Any, where: Where, known: Sequence[str] | None = None) -> 
 
 
 def named_entries(given: Any, where: Where, kind: str) -> Iterator[tuple[Where, Mapping[str, Any]]]:
-    """Yields each entry of a list as a mapping with a name, and its place."""
+    """Yields the place of each entry of a list, and the entry as a mapping with a name; plain text becomes the name."""
     for index, entry in enumerate(list_of(given, where, kind)):
         place = where.at(index)
         entry = {"name": entry} if isinstance(entry, str) else mapping_of(entry, place)
@@ -62,7 +62,7 @@ def named_entries(given: Any, where: Where, kind: str) -> Iterator[tuple[Where, 
 
 @cache
 def field_types(record: type[Any]) -> dict[str, Any]:
-    """Returns the type of each field, with its limits."""
+    """Returns the type of each field of a record, with its limits."""
     return get_type_hints(record, include_extras=True)
 
 

@@ -1,5 +1,5 @@
-"""What `extends` makes legal in the JSON Schema of sweep files: only a name is needed, `null` takes a key of the other
-file back, and a mapping in the place of datasets or models changes entries by their names."""
+"""The JSON Schema of sweep files with `extends`: only a name is required, `null` removes a key of the extended file, a
+mapping in place of the list of datasets or models changes its entries by their names."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +11,10 @@ _OWN = "name"
 
 
 def extensible(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the schema of a sweep file that may extend another; one that does not is as strict as before.
+    """Returns the schema of a sweep file that may extend another; for a file that does not, it is as strict as `whole`.
 
     Args:
-        whole: the schema of one that stands alone.
+        whole: the schema of a file that stands alone.
     """
     keys: Mapping[str, dict[str, Any]] = whole["properties"]
     loose = {key: takes if key == _OWN else _or_null(takes) for key, takes in keys.items()}
@@ -28,7 +28,7 @@ def extensible(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _or_null(takes: dict[str, Any]) -> dict[str, Any]:
-    """Returns what a key takes, or null, and so of the keys in it, of which none is needed."""
+    """Returns the schema of a key that also allows null, here and for the keys inside, none of which is required."""
     out = {name: part for name, part in takes.items() if name != "required"}
     if "properties" in out:
         out["properties"] = {key: _or_null(inner) for key, inner in out["properties"].items()}

@@ -1,10 +1,10 @@
-"""`extends:` in a sweep file: another one, which holds where this one says nothing.
+"""`extends:` in a sweep file: another sweep file, whose values hold where this file gives none.
 
-Mappings are taken key by key; of what both files say, the one that extends wins, and its `null` takes back what the
-other says. Taken whole are lists, a range of a search, and what says which kind it is (`study` with a template,
-`metric` with a name, `sampler` and `early_stop` with a kind). Where the other file lists datasets or models, a mapping
-changes its entries by their names, as `--set` does, and `null` leaves one out. A name is never taken over: a sweep's
-record goes by it.
+Mappings are merged key by key. Where both files give a value, the extending file wins; its `null` removes the value of
+the extended file. Some values replace the other's as a whole: lists, a range of a search, and mappings that state their
+kind (`study` with a template, `metric` with a name, `sampler` and `early_stop` with a kind). Where the extended file
+lists datasets or models, a mapping changes its entries by their names, as `--set` does, and `null` removes an entry.
+The name is never inherited, because a sweep's record goes by it.
 """
 
 import logging
@@ -34,12 +34,12 @@ _log = logging.getLogger(__name__)
 
 
 def extended(value: Any, where: Where) -> tuple[Any, Where]:
-    """Returns a sweep file's form with what it extends, and where each value stands; as it is where it extends nothing.
+    """Returns the content of a sweep file merged with what it extends, and the place of each value.
 
     Raises:
-        SweepFileError: there is no such file, it cannot be read or is no sweep file, or the files extend each other in
-            a circle. What stands in a file that is no sweep file is not cited: a sweep file from elsewhere may name
-            any.
+        SweepFileError: an extended file does not exist, cannot be read or is not a sweep file, or the files extend each
+            other in a circle, or there are more than `MOST_FILES`. The message does not quote a file that is not a
+            sweep file, because a sweep file from elsewhere may name any file.
     """
     files = [where.file] if where.file else []
     above: list[tuple[Mapping[str, Any], Where]] = []
@@ -56,7 +56,7 @@ def extended(value: Any, where: Where) -> tuple[Any, Where]:
 
 
 def _base(given: Any, where: Where, files: list[str]) -> tuple[Mapping[str, Any], Where]:
-    """Reads the file that is extended, and notes it among those that were read."""
+    """Reads the extended file, and adds its path to `files`, the files read so far."""
     extending = Path(files[-1]) if files else None
     try:
         asked = asked_file(text(given, where), where.folder, extending)
@@ -91,7 +91,7 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 class _Merging:
-    """One sweep file over another, and where each value of what comes out stands."""
+    """A merge of one sweep file over another, with the place of each resulting value."""
 
     def __init__(self, base: Mapping[str, Any], base_where: Where, new_where: Where) -> None:
         self._new = new_where
@@ -100,16 +100,16 @@ class _Merging:
         self._origins[()], self._files[()] = str(Where(new_where.origins)), new_where.file
 
     def where(self) -> Where:
-        """Returns where the values of the merged form stand."""
+        """Returns the places of the merged values."""
         return Where(self._origins, files=self._files)
 
     def merged(self, base: Any, new: Any, path: KeyPath, told: KeyPath) -> Any:
-        """Returns a value of the one file over that of the other.
+        """Returns a value of the extending file merged over that of the extended file.
 
         Args:
-            base, new: the values.
-            path: of the value in what comes out.
-            told: of it in the file that extends, where an entry of a list may go by its name.
+            base, new: the values of the extended and of the extending file.
+            path: path of the value in the result.
+            told: path of the value in the extending file, where an entry of a list may be given by its name.
         """
         if isinstance(new, Mapping) and isinstance(base, list) and path in _LISTS:
             return self._entries(base, new, path, told)
@@ -130,7 +130,7 @@ class _Merging:
         return out
 
     def _entries(self, base: list[Any], new: Mapping[str, Any], path: KeyPath, told: KeyPath) -> list[Any]:
-        """Returns the entries of a list, some of them changed or left out."""
+        """Returns the entries of a list, with some of them changed or removed."""
         out, left_out = list(base), set[int]()
         for name, change in new.items():
             place = self._new.at(*told, name)
@@ -145,14 +145,14 @@ class _Merging:
             entry = {"name": out[number]} if isinstance(out[number], str) else out[number]
             out[number] = self.merged(entry, change, (*path, number), (*told, name))
         kept = [number for number in range(len(out)) if number not in left_out]
-        if left_out:  # the list is this file's, what is left of it the other's
+        if left_out:  # the list counts as this file's, its kept entries as the other's
             theirs = self._files.get(path, "")
             self._files = {(*path, number): theirs for number in kept} | self._files | {path: self._new.at(*told).file}
         self._renumber(path, {old: new_ for new_, old in enumerate(kept)})
         return [out[number] for number in kept]
 
     def _take(self, path: KeyPath, told: KeyPath) -> None:
-        """Notes that a value is that of the file which extends."""
+        """Records that a value comes from the extending file."""
         self._forget(path)
         for places, theirs in ((self._origins, self._new.origins), (self._files, self._new.files)):
             places.update(
@@ -166,7 +166,7 @@ class _Merging:
                 del places[known]
 
     def _renumber(self, path: KeyPath, numbers: Mapping[int, int]) -> None:
-        """Moves the places of a list's entries to their new positions; of those that are left out they go."""
+        """Moves the places of a list's entries to their new positions, and drops those of removed entries."""
         depth = len(path)
         for places in (self._origins, self._files):
             inside = {key: places.pop(key) for key in [*places] if key[:depth] == path and len(key) > depth}
@@ -177,6 +177,6 @@ class _Merging:
 
 
 def _is_whole(new: Mapping[str, Any], path: KeyPath) -> bool:
-    """Whether a mapping stands in the place of the other file's: a range of a search, or one that says its kind."""
+    """Whether a mapping replaces the other file's as a whole: a range of a search, or one that states its kind."""
     is_range = len(path) == 4 and path[0] == "models" and path[2] == "search"
     return is_range or _KIND_OF.get(path) in new

@@ -1,4 +1,4 @@
-"""What can be named, and all that is known of one model: what `crowdsweep models` and `crowdsweep datasets` print."""
+"""Titles of datasets and descriptions of models, as `crowdsweep datasets` and `crowdsweep models` print them."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def dataset_titles() -> dict[str, str]:
 
 
 def describe_model(name: str) -> dict[str, Any]:
-    """Returns what a model is, needs and takes, JSON-able.
+    """Returns a JSON-able description of a model: what it is, needs and takes.
 
     Raises:
         UnknownName: there is no such model.
@@ -65,7 +65,7 @@ def describe_model(name: str) -> dict[str, Any]:
 
 
 def model_in_words(name: str) -> str:
-    """Returns what a model is, needs and takes, laid out for 80 columns.
+    """Returns the description of a model as text of 80 columns.
 
     Raises:
         UnknownName: there is no such model.
@@ -100,9 +100,9 @@ def space_file(name: str) -> str:
 
     Raises:
         UnknownName: there is no such model.
-        BadInput: it has nothing to search.
+        BadInput: the model has nothing to search.
     """
-    shapes = json.loads(json.dumps(dict(registered.model_info(name).space)))  # lists for tuples
+    shapes = json.loads(json.dumps(dict(registered.model_info(name).space)))  # tuples become lists
     if not shapes:
         raise BadInput(f"there is nothing to search in {name!r}: it has no default space")
     known = {parameter.name: (parameter, when) for parameter, when in registered.every_parameter(name)}

@@ -1,4 +1,4 @@
-"""Sweep files that come with crowdsweep, found by their names, and what a person means by a name."""
+"""Sweep files that come with crowdsweep, and the resolution of a path or name to a sweep file."""
 
 import re
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class NamedSweep:
     """A sweep that comes with crowdsweep.
 
     Attributes:
-        name: of it and of its file.
+        name: name of the sweep, and of its file without `.yaml`.
         title: one sentence.
-        needs: its datasets whose files must be found on CROWDSWEEP_DATA.
+        needs: datasets of the sweep whose files must be found on CROWDSWEEP_DATA.
     """
 
     name: str
@@ -31,12 +31,12 @@ class NamedSweep:
 
 @dataclass(frozen=True, kw_only=True)
 class AskedFile:
-    """What a person means by a path or a name.
+    """The file that a path or a name refers to.
 
     Attributes:
-        path: of a file or a folder.
+        path: path of a file or a folder.
         comes_along: whether it is a sweep that comes with crowdsweep.
-        note: what a person should know of the choice; empty where there was none.
+        note: warning for the user where a sweep that comes with crowdsweep has the same name; else empty.
     """
 
     path: Path
@@ -45,19 +45,19 @@ class AskedFile:
 
 
 def sweep_folder() -> Path:
-    """Returns the folder of the sweep files that come along: in the package, of a clone beside it."""
+    """Returns the folder of the sweep files that come with crowdsweep: inside the package, or beside it in a clone."""
     package = Path(__file__).parents[1]
     inside = package / _FOLDER
     return inside if is_folder(inside) else package.parent / _FOLDER
 
 
 def sweep_names() -> list[str]:
-    """Returns the names of the sweeps that come along, sorted."""
+    """Returns the sorted names of the sweeps that come with crowdsweep."""
     return [Path(name).stem for name in names_in(sweep_folder()) if name.endswith(".yaml")]
 
 
 def sweep_text(name: str) -> str:
-    """Returns the file of a sweep that comes along, as it is.
+    """Returns the text of the file of a sweep that comes with crowdsweep.
 
     Raises:
         UnknownName: there is no sweep of that name.
@@ -68,8 +68,8 @@ def sweep_text(name: str) -> str:
 
 
 def named_sweeps() -> list[NamedSweep]:
-    """Returns the sweeps that come along, by name, with what each is for; loads no data."""
-    built_in = set(discovery.names("dataset")) - set(PUBLIC_DATASETS)  # the code of these reads files
+    """Returns the sweeps that come with crowdsweep, sorted by name; loads no data."""
+    built_in = set(discovery.names("dataset")) - set(PUBLIC_DATASETS)  # public ones are read from files
     found: list[NamedSweep] = []
     for name in sweep_names():
         text = sweep_text(name)
@@ -79,16 +79,16 @@ def named_sweeps() -> list[NamedSweep]:
 
 
 def asked_file(given: str | Path, folder: Path = Path(), extending: Path | None = None) -> AskedFile:
-    """Returns what is meant by a path, or by the name of a sweep: the file or folder that stands there, else the file
-    of that name with `.yaml` behind it, else the sweep of that name that comes along.
+    """Resolves a path or the name of a sweep: to the file or folder at that path, else to the file of that name with
+    `.yaml` appended, else to the sweep of that name that comes with crowdsweep.
 
     Args:
-        given: the path or name.
-        folder: where a relative path begins.
-        extending: the sweep file in which it stands, which is not meant by its own name without the `.yaml`.
+        given: the path or name. A path with a folder or a suffix is returned even if nothing is there.
+        folder: folder that a relative path starts from.
+        extending: the sweep file that contains the path or name; its own name without `.yaml` does not refer to it.
 
     Raises:
-        SweepFileError: there is neither; the message offers the nearest ones.
+        SweepFileError: nothing has that name; the message suggests the nearest names.
     """
     name = str(given)
     comes_along = name in sweep_names()
@@ -136,7 +136,7 @@ def _title(text: str) -> str:
 
 
 def _datasets(text: str, name: str) -> list[str]:
-    """Returns the names of the datasets of a sweep file of ours, which may extend another one."""
+    """Returns the dataset names of a sweep file that comes with crowdsweep, and that may extend another such file."""
     said = parse_yaml(text, name)[0]
     if "datasets" not in said:
         return _datasets(sweep_text(said["extends"]), said["extends"])

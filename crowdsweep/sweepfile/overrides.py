@@ -1,7 +1,7 @@
-"""Single keys of a sweep that are changed by `--set KEY=VALUE`, and messages that say so.
+"""Changes of single keys of a sweep by `--set KEY=VALUE`, with messages that name the `--set`.
 
-`models.cmm.params.groups=4` changes the entry of `models:` that is labelled, or called, cmm, wherever it stands. A name
-may hold dots (`datasets./data/rte.v2.redundancy=3`).
+`models.cmm.params.groups=4` changes the entry of `models:` whose label, or name, is cmm, at any position. A name may
+contain dots (`datasets./data/rte.v2.redundancy=3`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from crowdsweep.files.located import parse_yaml
 
 
 def with_overrides(value: Any, where: Where, overrides: Sequence[str]) -> tuple[Any, Where]:
-    """Returns the value with each `a.b.c=YAML` put in its place; mappings on the way are made where they lack. Entries
-    of a list are told by name or position (`position_of`).
+    """Returns the value with each override `a.b.c=YAML` applied, and the places of its values. Missing mappings on the
+    way are created. List entries are found by name or position (`position_of`).
 
     A plain name in a list (`models: [cmm]`) becomes `{name: cmm}` where something is set inside it.
 
     Raises:
-        SweepFileError: an override is not of that form, or leads into something that holds nothing.
+        SweepFileError: an override does not have that form, or leads to no place where a value can be set.
     """
     origins, files = dict(where.origins), dict(where.files)
     for override in overrides:
@@ -54,11 +54,11 @@ def _replaced(value: Any, path: KeyPath, new: Any, where: Where) -> Any:
 
 
 def found_path(value: Any, parts: Sequence[str], where: Where) -> KeyPath:
-    """Returns the keys and list positions that lead to what a `--set` changes.
+    """Returns the keys and list positions that lead to the value that a `--set` changes.
 
     Args:
-        value: of the sweep file, as read.
-        parts: what stands between the dots.
+        value: content of the sweep file, as read.
+        parts: parts of the key between its dots.
         where: the `--set`, for messages.
 
     Raises:
@@ -79,17 +79,17 @@ def found_path(value: Any, parts: Sequence[str], where: Where) -> KeyPath:
 
 
 def position_of(entries: Sequence[Any], parts: Sequence[str], where: Where) -> tuple[int, int]:
-    """Returns the position of the entry that the first parts tell, and how many of them did.
+    """Returns the position of the list entry that the first parts name, and how many parts name it.
 
     Raises:
-        SweepFileError: as `found_path`.
+        SweepFileError: as in `found_path`.
     """
     if parts[0].isdecimal() and int(parts[0]) < len(entries):
         return int(parts[0]), 1
     names = [_names(entry) for entry in entries]
     for used in range(1, len(parts) + 1):
         wanted = ".".join(parts[:used])
-        for kind in (0, 1):  # a label is one entry's alone, a name may be several's
+        for kind in (0, 1):  # a label belongs to one entry, a name may belong to several
             fitting = [place for place, known in enumerate(names) if known[kind : kind + 1] == [wanted]]
             if len(fitting) == 1:
                 return fitting[0], used
@@ -108,7 +108,7 @@ def position_of(entries: Sequence[Any], parts: Sequence[str], where: Where) -> t
 
 
 def _names(entry: Any) -> list[str]:
-    """Returns what an entry goes by, its label before its name; nothing where it has none."""
+    """Returns the label of an entry, by default its name, and then the name; nothing where it has no name."""
     if isinstance(entry, str):
         return [entry, entry]
     if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):

@@ -1,7 +1,7 @@
-"""A sweep file, read and checked.
+"""Reads and checks sweep files.
 
-`load_sweep` reads YAML and `--set` overrides through one validator; what comes out can be run as it stands.
-Whether the datasets exist and bring what the models need is seen later, by `sweep/plan.py`.
+`load_sweep` passes YAML and `--set` overrides through one validator; the resulting sweep can be run as it is.
+Whether the datasets exist and have what the models need is checked later, by `sweep/plan.py`.
 """
 
 import os
@@ -50,56 +50,56 @@ from crowdsweep.sweepfile.records import (
 )
 from crowdsweep.sweepfile.warm_start import sampler_of
 
-MOST_DATASETS = 10_000  # the product of an entry's lists
+MOST_DATASETS = 10_000  # of one entry: the product of its lists
 SWEEP_KEYS = tuple(key for key in field_types(SweepConfig) if key != "source")
 MODEL_KEYS = ("name", "label", "params", "search", "datasets", "resources")
 METRIC_KEYS = tuple(field_types(Metric))
 RESOURCE_KEYS = tuple(field_types(Resources))
 SWEEP_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
-"""A regular expression: a sweep's name is a folder's."""
+"""Regular expression of a sweep's name, which is also the name of a folder."""
 
 
 def load_sweep(path: str | Path, overrides: Iterable[str] = ()) -> SweepConfig:
     """Reads and checks a sweep file.
 
     Args:
-        path: the YAML file; relative folders of datasets and files of spaces are looked up beside it.
+        path: the YAML file; relative paths of dataset folders and files of spaces start from its folder.
         overrides: `a.b=c` as `--set` takes them: a key path (list positions are numbers) and a YAML value; relative
-            paths in them are looked up where this process stands.
+            paths in them start from the working directory.
 
     Raises:
-        SweepFileError, SpaceError, UnknownName: something in it cannot be used; the message says where, what was
-            expected, what came, and the nearest known name.
+        SweepFileError, SpaceError, UnknownName: something in the file cannot be used; the message says where, what was
+            expected, what was given, and the nearest known name.
     """
     return sweep_of(*read_yaml(Path(path)), overrides, source=str(path))
 
 
 def sweep_of(value: Any, where: Where, overrides: Iterable[str] = (), *, source: str = "") -> SweepConfig:
-    """Checks a sweep as it stands in a file: with what it extends, and with overrides.
+    """Checks the content of a sweep file, merged with what it extends and with overrides.
 
     Args:
-        value: the sweep file's form.
-        where: knows the files and lines of its values.
+        value: content of the sweep file.
+        where: files and lines of the values.
         overrides: as for `load_sweep`.
         source: path of the file.
 
     Raises:
-        SweepFileError, SpaceError, UnknownName: as `load_sweep`.
+        SweepFileError, SpaceError, UnknownName: as in `load_sweep`.
     """
     value, where = with_overrides(*extended(value, where), tuple(overrides))
     return parse_sweep(value, source, where)
 
 
 def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> SweepConfig:
-    """Checks a sweep that is whole, as `config_to_mapping` makes it too.
+    """Checks the content of a sweep file that extends no other, such as `config_to_mapping` returns.
 
     Args:
-        mapping: the sweep file's form.
-        source: its path; relative paths inside are looked up beside it, where `where` does not say otherwise.
-        where: knows the files and lines of its values.
+        mapping: content of the sweep file.
+        source: path of the file; relative paths inside start from its folder, where `where` does not say otherwise.
+        where: files and lines of the values.
 
     Raises:
-        SweepFileError, SpaceError, UnknownName: as `load_sweep`.
+        SweepFileError, SpaceError, UnknownName: as in `load_sweep`.
     """
     where = where or Where({(): source} if source else {}, files={(): source})
     given = dict(mapping_of(mapping, where, (*SWEEP_KEYS, EXTENDS)))
@@ -138,10 +138,10 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
 
 
 def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
-    """Returns the sweep file's form with every default written out, JSON-able; `parse_sweep` gives the same sweep
-    back, given the same `source`."""
+    """Returns the JSON-able content of a sweep file with every default written out; `parse_sweep` returns the same
+    sweep for it, given the same `source`."""
     mapping = {key: value for key, value in _jsonable(asdict(config)).items() if key != "source" and value is not None}
-    for key in ("budget", "tracking"):  # the two that have settings without a value
+    for key in ("budget", "tracking"):  # their settings may be None
         mapping[key] = {name: value for name, value in mapping[key].items() if value is not None}
     if config.metric is not None and not config.metric.further:
         del mapping["metric"]["further"]
@@ -159,7 +159,7 @@ def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
 
 
 def _jsonable(value: Any) -> Any:
-    """Returns mappings as dicts and sequences as lists: what JSON has."""
+    """Returns a value with its mappings as dicts and its sequences as lists, the types that JSON has."""
     if isinstance(value, Mapping):
         return {key: _jsonable(part) for key, part in value.items()}
     return [_jsonable(part) for part in value] if isinstance(value, list | tuple) else value
@@ -191,7 +191,7 @@ def _datasets(given: Any, where: Where) -> Iterator[DatasetEntry]:
 
 
 def _features(given: Any, where: Where) -> Any:
-    """Returns what `features` says, computed ones (`{text: tfidf}`) by the text that stands for them."""
+    """Returns the value of `features`; computed features (`{text: tfidf}`) become the text that stands for them."""
     try:
         if isinstance(given, list):
             return [kind_of(part, where.at(index)) for index, part in enumerate(given)]
@@ -213,19 +213,19 @@ def _check_axis(value: Any, where: Where) -> None:
 
 
 def _resolved(name: str, where: Where) -> str:
-    """Returns a catalogue name as it is, and a folder's path made absolute from the folder of the file it stands in."""
+    """Returns a catalogue name as it is, and a folder's path as an absolute path, from the folder of the sweep file."""
     looks_like_path = os.sep in name or "/" in name or name.startswith((".", "~"))
     try:
         path = where.folder / Path(name).expanduser()
         if looks_like_path or (path.is_dir() and name not in catalogue.names()):
             return str(path.resolve())
-    except (OSError, ValueError, RuntimeError) as error:  # too long, a null character, a home that nobody has
+    except (OSError, ValueError, RuntimeError) as error:  # too long, a null character, an unknown home
         raise SweepFileError(where.says(f"no folder can be {shortened(name)!r}: {error_words(error)}")) from None
     return name
 
 
 def _resources(given: Any, where: Where, shared: Mapping[str, Any]) -> Resources:
-    """Reads what slots are given; what a model leaves out is as the sweep says."""
+    """Reads the resources of slots; settings that a model leaves out are those of the sweep (`shared`)."""
     resources: Resources = typed(Resources, {**shared, **mapping_of(given, where, RESOURCE_KEYS)}, where)
     if own := {"CPU", "GPU", "memory", "object_store_memory"} & resources.custom.keys():
         name = min(own)
@@ -261,7 +261,7 @@ def _models(given: Any, where: Where, datasets: Sequence[str], shared: Resources
 
 
 def _only(given: Any, where: Where, datasets: Sequence[str]) -> Iterator[str]:
-    """Yields the datasets that a model is limited to, each one of the sweep's."""
+    """Yields the datasets that a model is limited to; each must be a dataset of the sweep."""
     for index, part in enumerate(list_of(given, where, "dataset of this sweep")):
         name = _resolved(text(part, where.at(index)), where.at(index))
         if name not in datasets:
@@ -270,8 +270,8 @@ def _only(given: Any, where: Where, datasets: Sequence[str]) -> Iterator[str]:
 
 
 def _space(model: str, params: Mapping[str, Any], given: Any, where: Where) -> Space:
-    """Reads `search`: a mapping, `default`, or a file of spaces. From the latter two, what `params` fixes is taken out,
-    so that one file serves many sweeps."""
+    """Reads `search`: a mapping, `default`, or a file of spaces. Hyper-parameters that `params` fixes are removed from
+    the latter two, so that one file serves many sweeps."""
     if isinstance(given, Mapping):
         return Space.parse(given, where)
     if not isinstance(given, str):
@@ -291,7 +291,7 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where) -> S
         raise SweepFileError(where.says(f"there is no file of spaces {shortened(given)!r}; {suggestion(given, names)}"))
     shapes, inside = read_yaml(path, cite=False)
     if not isinstance(shapes, Mapping) or not all(isinstance(shape, Mapping) for shape in shapes.values()):
-        # Not cited: a sweep file from elsewhere may name any file, and its owner may pass the message on.
+        # Not quoted: a sweep file from elsewhere may name any file, and its owner may pass the message on.
         raise SweepFileError(
             where.says(
                 f"expected a file of spaces, a mapping of hyper-parameters to ranges, got another: {path}; "
@@ -304,7 +304,7 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where) -> S
 
 
 def _check_params(model: str, params: Mapping[str, Any], where: Where) -> None:
-    """Checks fixed hyper-parameters; the message has the line of the one that it speaks of."""
+    """Checks fixed hyper-parameters; the message has the line of the wrong one."""
     try:
         registered.build_model(model, params)
     except BadInput as error:
@@ -313,7 +313,7 @@ def _check_params(model: str, params: Mapping[str, Any], where: Where) -> None:
 
 
 def _metric(given: Any, where: Where, models: Sequence[ModelEntry]) -> Metric:
-    """Reads the objectives of searches: a name, several, or a mapping that says which is the first."""
+    """Reads the objectives of searches: one name, a list of names, or a mapping with a first name and further ones."""
     if isinstance(given, list):
         names = list_of(given, where, "metric")
         places = [where.at(number) for number in range(len(names))]

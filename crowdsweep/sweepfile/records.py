@@ -13,12 +13,12 @@ from crowdsweep.search.contract import Goal, Sampler
 
 Engine = Literal["inline", "ray"]
 MOST_OF_EACH = 1_000_000
-"""Points of a search, and seeds of a point: a slip of the finger is told before anything is laid out."""
+"""Most points of a search, and most seeds of a point: a typing error is reported before anything is planned."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry:
-    """One line of `datasets:`, one value for each axis (lists are expanded when the file is read).
+    """One entry of `datasets:`, with one value for each axis (lists are expanded when the file is read).
 
     Attributes:
         name: catalogue name or folder path.
@@ -31,14 +31,14 @@ class DatasetEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What one slot is given, and where it may lie.
+    """Resources of one slot, and the nodes on which it may be placed.
 
     Attributes:
-        cpu: CPUs of a slot: of one batch at a time.
-        gpu: GPUs of a slot, refused up front where torch cannot use them; a half lets two share one.
-        gpu_needed: whether a slot must have them; where not, batches run on slots without a GPU as well.
+        cpu: CPUs of a slot, which runs one batch at a time.
+        gpu: GPUs of a slot, refused up front where torch cannot use them; 0.5 lets two slots share a GPU.
+        gpu_needed: whether a slot must have its GPUs; if not, batches run on slots without a GPU as well.
         custom: Ray's custom resources of a slot, by name: `{tpu: 1}`.
-        labels: of the nodes on which a slot may lie: `{zone: a}`.
+        labels: labels of the nodes on which a slot may be placed: `{zone: a}`.
     """
 
     cpu: Annotated[float, Gt(0)] = 1.0
@@ -54,15 +54,15 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelEntry:
-    """One line of `models:`.
+    """One entry of `models:`.
 
     Attributes:
-        name: a model, as `crowdsweep models` lists them.
-        params: hyper-parameters that stay; all others have their defaults, or are searched.
+        name: name of a model, as `crowdsweep models` lists them.
+        params: fixed hyper-parameters; all others have their defaults, or are searched.
         space: `default`, a file of spaces, or a range for each hyper-parameter; empty where nothing is searched.
-        label: how reports call it, where one model stands in a sweep twice; the name by default.
-        datasets: names of those of the sweep's datasets that it runs on; empty for all.
-        resources: of the slots that it runs on; the sweep's where it is left out.
+        label: name of the entry in reports, needed where one model is in a sweep twice; the model's name by default.
+        datasets: names of the sweep's datasets that the model runs on; empty for all.
+        resources: resources of the slots that the model runs on; the sweep's where left out.
     """
 
     name: str
@@ -79,13 +79,13 @@ class ModelEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """What a search optimises; None as the sweep's metric means: chosen by dataset.
+    """Objectives of a search; where a sweep has None, they are chosen by dataset.
 
     Attributes:
-        name: `dev_accuracy`, `dev_kl`, `heldout_loglik`, …; points are selected by it alone.
-        goal: which way is better. Each metric has its own; a goal that is not the metric's is refused.
-        further: objectives beside it, of which searches look for the best trade-offs: other metrics, `seconds`,
-            `memory`. A list of names in place of all this says the same.
+        name: `dev_accuracy`, `dev_kl`, `heldout_loglik`, …; points are selected by this metric alone.
+        goal: which direction is better; a goal that is not the metric's own is refused.
+        further: objectives beside `name`: other metrics, `seconds`, `memory`. Searches look for the best trade-offs
+            among all of them. A list of names in place of this mapping means the same.
     """
 
     name: str
@@ -94,22 +94,22 @@ class Metric:
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """The names of all, its own first."""
+        """Names of all objectives, `name` first."""
         return (self.name, *self.further)
 
     @property
     def held_out(self) -> bool:
-        """Whether answers have to be held out of the fit for any of them."""
+        """Whether any objective needs labels that are held out of the fit."""
         return any(map(by_held_out, self.objectives))
 
     @property
     def costs(self) -> list[str]:
-        """Those that are measured of every trial, whatever it is scored by."""
+        """The objectives that are measured for every trial, whatever metric scores it."""
         return [name for name in self.further if name in COSTS]
 
     @property
     def each(self) -> "list[Metric]":
-        """Those that are no costs, one by one."""
+        """The objectives that are no costs, each as a `Metric`."""
         return [Metric(name=one, goal=goal) for one in self.objectives if one not in COSTS and (goal := goal_of(one))]
 
 
@@ -120,8 +120,8 @@ class Budget:
     Attributes:
         points: how many points, settings of the searched hyper-parameters, each search tries.
         hours: hours of all runs of the sweep together.
-        trial_minutes: minutes of one trial; one that runs longer is ended, and fails.
-        failed_trials: share of points that may fail before the sweep stops; three may in any case.
+        trial_minutes: minutes of one trial; a trial that runs longer is ended, and fails.
+        failed_trials: share of points that may fail before the sweep stops; three points may always fail.
     """
 
     points: Annotated[int, Ge(1), Le(MOST_OF_EACH)] = 20
@@ -132,7 +132,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Seeds:
-    """How many seeds.
+    """Numbers of seeds.
 
     Attributes:
         search: fits of each searched point; its score is their mean.
@@ -147,13 +147,13 @@ class Seeds:
 
 @dataclass(frozen=True, kw_only=True)
 class EarlyStop:
-    """Whether points of a search are given up early.
+    """Early stopping of the points of a search.
 
     Attributes:
-        kind: `median` ends fits whose best score so far is worse than what earlier points had at the same step;
-            `wilcoxon` stops points that lose to the best one on their first seeds, and takes six search seeds or more.
-        quantile: of `median`: which quantile of the earlier scores a fit has to reach; a lower one stops fewer.
-        grace: of `median`: share of the usual length of a fit before which none is stopped.
+        kind: `median` ends fits whose best score so far is worse than that of earlier points at the same step;
+            `wilcoxon` stops points that lose to the best one on their first seeds, and needs six search seeds or more.
+        quantile: for `median`: quantile of the earlier scores that a fit has to reach; a lower one stops fewer fits.
+        grace: for `median`: share of the usual length of a fit before which no fit is stopped.
     """
 
     kind: Literal["none", "median", "wilcoxon"] = "none"
@@ -163,10 +163,10 @@ class EarlyStop:
 
 @dataclass(frozen=True, kw_only=True)
 class Tracking:
-    """Where MLflow runs go.
+    """Settings of MLflow.
 
     Attributes:
-        experiment: MLflow's experiment; the sweep's name where it is empty.
+        experiment: name of the MLflow experiment; the sweep's name where empty.
         enabled: whether runs go to MLflow.
         uri: where runs go; null means MLFLOW_TRACKING_URI, else a database beside the record.
         register: name in MLflow's model registry. When the sweep has ended, the model that its report recommends is
@@ -184,8 +184,8 @@ class Notify:
     """Who is told when a sweep ends, well or not.
 
     Attributes:
-        url: gets a POST of JSON with the sweep's name, state, counts and best models; its host is said before the sweep
-            begins. Commands are taken from the command line alone.
+        url: receives a POST of JSON with the sweep's name, state, counts and best models; its host is shown before the
+            sweep begins. Commands to run at the end are accepted on the command line only.
     """
 
     url: str = ""
@@ -193,12 +193,12 @@ class Notify:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedValue:
-    """One printed number: a cell's metric as the paper gives it, in the metric's own units (accuracy 0.8169).
+    """One published value: a cell's metric as the paper gives it, in the metric's own units (accuracy 0.8169).
 
     Attributes:
-        model, dataset: by which name it stands in the sweep file, a model by its label where it has one.
-        dataset_params: the subset of dataset parameters that tells the cell apart (`scenario: global`).
-        metric: such as `test_accuracy`, a column of the results.
+        model, dataset: names in the sweep file; for a model its label where it has one.
+        dataset_params: the dataset parameters that identify the cell (`scenario: global`).
+        metric: name of a metric, such as `test_accuracy`; a column of the results.
         value: as published, in the metric's own units (0.83 for 83 %).
     """
 
@@ -211,11 +211,11 @@ class PublishedValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Printed numbers for the report.
+    """Published values for the report.
 
     Attributes:
-        table: of which paper, to be cited in the report.
-        values: numbers of that table, in the metrics' own units.
+        table: the paper or table that the values are from, cited in the report.
+        values: values of that table, in the metrics' own units.
     """
 
     table: str = ""
@@ -224,12 +224,12 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyEntry:
-    """A study template and its knobs.
+    """A study template and its settings.
 
     Attributes:
-        template: which question: `redundancy` asks how many labels an item needs, `sparsity` what happens as annotators
+        template: the question: `redundancy` asks how many labels an item needs, `sparsity` what happens as annotators
             grow; plug-ins may add others.
-        knobs: its settings, which stand beside `template`.
+        knobs: settings of the template, which are given beside `template`.
     """
 
     template: str
@@ -238,11 +238,11 @@ class StudyEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Heldout:
-    """Held-out answers.
+    """Held-out annotations.
 
     Attributes:
-        fraction: share of the annotations that search trials give up when the metric is `heldout_loglik`, and report
-            trials where a dataset has nothing else to be scored by: no gold, and no dev or test items.
+        fraction: share of the annotations that is held out of search trials when the metric is `heldout_loglik`, and of
+            report trials where a dataset has nothing else to score with: no gold, and no dev or test items.
     """
 
     fraction: Annotated[float, Gt(0), Lt(1)] = 0.1
@@ -253,26 +253,26 @@ class SweepConfig:
     """One sweep file.
 
     Attributes:
-        name: what the sweep, its folder and its MLflow experiment are called.
-        datasets: what the models run on; a list of values in an entry is an axis.
-        models: what is fitted: at one point, or searched.
-        metric: what searches optimise; chosen by dataset where it is left out.
+        name: name of the sweep, its folder and its MLflow experiment.
+        datasets: datasets that the models run on; a list of values in an entry is an axis.
+        models: models that are fitted, at one point or searched.
+        metric: objectives of searches; chosen by dataset where left out.
         budget: limits of points, time and failures.
         seeds: how many fits each point has.
         sampler: how points are proposed.
-        early_stop: whether points of a search are given up early, and how.
-        resources: what one slot is given.
+        early_stop: whether and how points of a search are stopped early.
+        resources: resources of one slot.
         engine: `ray`: Ray actors, on all cores or a cluster; `inline`: one process on this machine, without Ray.
-        tracking: where MLflow runs go.
+        tracking: settings of MLflow: whether runs go there, and where.
         notify: who is told when the sweep ends.
         study: one question, asked along an axis such as labels per item, with a section of its own in the report.
-        published: values of a paper, which the report sets beside ours.
-        protocol: given to every model that has such a parameter, unless its own params say otherwise.
-        heldout: which share of the answers is held out where `heldout_loglik` ranks.
-        pack: at most so many trials are fitted together, as one batch.
-        report_every: epochs or EM steps from one score on dev data to the next while fits go on.
-        checkpoint_minutes: from one checkpoint of a fit to the next, where its model has them; null for none.
-        source: the file's path, for messages; empty where there is none.
+        published: published values of a paper, which the report shows beside those of the sweep.
+        protocol: given to every model that has such a hyper-parameter, unless the model's own params set it.
+        heldout: share of the annotations that is held out where `heldout_loglik` ranks.
+        pack: most trials that are fitted together, as one batch.
+        report_every: epochs or EM steps between two scores on dev data during a fit.
+        checkpoint_minutes: minutes between two checkpoints of a fit, where its model has checkpoints; null for none.
+        source: path of the file, for messages; empty where there is none.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The JSON Schema of a sweep file, for editors: made of the records and names that the validator itself goes by.
+"""The JSON Schema of a sweep file, for editors: made from the records and names that the validator itself uses.
 
-It says what can be said of one place at a time: which keys there are, what each takes, which hyper-parameters a model
-has. What hangs on several places (a label that stands twice, a grid with too many points) `read.py` alone tells. It is
-Draft 7, which editors know best.
+The schema covers what can be checked in one place: which keys there are, what each takes, which hyper-parameters a
+model has. Only `read.py` checks what depends on several places (a label that is used twice, a grid with too many
+points). The schema is Draft 7, which editors support best.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ from crowdsweep.sweepfile.records import (
 
 Schema = dict[str, Any]
 Found = Sequence[tuple[Parameter, Mapping[str, list[str]]]]
-"""Hyper-parameters of a model, with the choices that bring them."""
+"""Hyper-parameters of a model, each with the choices that enable it."""
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "number"}
@@ -48,7 +48,7 @@ _SHAPE_KEYS: Mapping[str, Schema] = {
 
 @runtime_checkable
 class StudySetting(Protocol):
-    """A setting of a study template, as far as it is told here."""
+    """A setting of a study template, as the schema needs it."""
 
     @property
     def default(self) -> Any: ...
@@ -58,10 +58,10 @@ class StudySetting(Protocol):
 
 
 def sweep_schema(templates: Mapping[str, Mapping[str, StudySetting]]) -> Schema:
-    """Returns the schema of a sweep file, JSON-able; models, datasets and templates are those that can be named here.
+    """Returns the JSON-able schema of a sweep file, with the models, datasets and templates that can be named here.
 
     Args:
-        templates: the knobs of each study template.
+        templates: the settings of each study template.
     """
     models = {name: registered.every_parameter(name) for name in registered.model_names()}
     kinds = {parameter.allowed: parameter.hint for found in models.values() for parameter, _ in found}
@@ -89,12 +89,12 @@ def sweep_schema(templates: Mapping[str, Mapping[str, StudySetting]]) -> Schema:
 
 
 def _record(record: Any, special: Mapping[str, Schema], *, only: Collection[str] | None = None) -> Schema:
-    """Returns what a record takes, key by key.
+    """Returns the schema of a record.
 
     Args:
         record: a dataclass.
-        special: keys of which more is known than their type.
-        only: which of its fields are keys; all by default.
+        special: schemas of keys that say more than the type.
+        only: fields that are keys; all by default.
     """
     about, types = lines_of(record), field_types(record)
     keys: dict[str, Schema] = {}
@@ -113,7 +113,7 @@ def _record(record: Any, special: Mapping[str, Schema], *, only: Collection[str]
 
 
 def _dataset_entry() -> Schema:
-    """Returns an entry of `datasets`: a name, or a mapping in which a list of values is an axis."""
+    """Returns the schema of an entry of `datasets`: a name, or a mapping in which a list of values is an axis."""
     found = {name: catalogue.source(name) for name in catalogue.names()}
     sources = {name: source for name, source in found.items() if source is not None}
     common = {parameter.name: _parameter(parameter) for parameter in parameters_of(catalogue.CommonParams).values()}
@@ -138,7 +138,7 @@ def _dataset_entry() -> Schema:
 
 
 def _or_computed(file: Schema) -> Schema:
-    """Returns what `features` takes: what names a file, or a mapping that says what they are computed of."""
+    """Returns the schema of `features`: the name of a file, or a mapping that says what they are computed from."""
     about = {key: file[key] for key in ("description", "default") if key in file}
     named = {key: value for key, value in file.items() if key not in about}
     methods: dict[str, Schema] = {of: {**_TEXT, "pattern": pattern_of(of)} for of in METHODS}
@@ -146,7 +146,7 @@ def _or_computed(file: Schema) -> Schema:
 
 
 def _model_entry(models: Mapping[str, Found], shapes: Mapping[str, str]) -> Schema:
-    """Returns an entry of `models`: a name, or a mapping whose `params` and `search` are of the model that it names."""
+    """Returns the schema of an entry of `models`: a name, or a mapping whose `params` and `search` fit its model."""
     about = lines_of(ModelEntry)
     told: dict[str, Schema] = {
         "name": _ref("model"),
@@ -165,7 +165,7 @@ def _model_entry(models: Mapping[str, Found], shapes: Mapping[str, str]) -> Sche
 
 
 def _hyper_parameters(found: Found) -> Schema:
-    """Returns what `params` of a model takes; a hyper-parameter that a choice brings needs that choice beside it."""
+    """Returns the schema of a model's `params`; a hyper-parameter that a choice enables needs that choice beside it."""
     known = {parameter.name: parameter for parameter, _ in found}
     needed = [name for name, parameter in known.items() if parameter.required]
     schema = _mapping({name: _parameter(parameter) for name, parameter in known.items()}, needed)
@@ -180,7 +180,7 @@ def _hyper_parameters(found: Found) -> Schema:
 
 
 def _search(model: str, found: Found, shapes: Mapping[str, str]) -> Schema:
-    """Returns what `search` takes: `default` where the model has a space, a file of spaces, or a space of its own."""
+    """Returns the schema of `search`: `default` where the model has a space, a file of spaces, or a mapping."""
     file = {"description": "a file of spaces", **_TEXT}
     default: Schema = {"description": "the model's own space", "const": "default"}
     texts = [default, file] if registered.model_info(model).space else [{**file, "not": default}]
@@ -192,7 +192,12 @@ def _search(model: str, found: Found, shapes: Mapping[str, str]) -> Schema:
 
 
 def _shape_of(allowed: str, hint: Any) -> Schema:
-    """Returns the shapes of a hyper-parameter of a type: values, and ends of ranges, are of that type."""
+    """Returns the schema of a search dimension for one type of hyper-parameter: values and range ends have that type.
+
+    Args:
+        allowed: the type in words.
+        hint: the type.
+    """
     takes = _typed(hint)
     upper = {"anyOf": [{"required": ["q"]}, {"properties": {"max": takes}}]}  # steps need not end at max
     inner = {"properties": {"value": takes, "values": {"items": takes}, "min": takes}}
@@ -200,7 +205,7 @@ def _shape_of(allowed: str, hint: Any) -> Schema:
 
 
 def _shape() -> Schema:
-    """Returns one dimension of a space: a distribution with what it needs, or what tells which one is meant."""
+    """Returns the schema of a search dimension: a distribution with its keys, or keys that identify a distribution."""
     needed_by = {keys: [kind for kind in KEYS_OF if KEYS_OF[kind] == keys] for keys in KEYS_OF.values()}
     when = {"description": "values of others under which this is part of a point", "type": "object", "minProperties": 1}
     keys = {
@@ -223,7 +228,7 @@ def _shape() -> Schema:
 
 
 def _study(templates: Mapping[str, Mapping[str, StudySetting]]) -> Schema:
-    """Returns what `study` takes: a template, and beside it the template's knobs."""
+    """Returns the schema of `study`: a template, and the template's settings beside it."""
     about = lines_of(StudyEntry)["template"]
     knobs = {
         name: {"description": f"{template}: {knob.about}", "default": knob.default}
@@ -240,7 +245,7 @@ def _study(templates: Mapping[str, Mapping[str, StudySetting]]) -> Schema:
 
 
 def _metric() -> Schema:
-    """Returns what `metric` takes: the name of one, of several, or a mapping."""
+    """Returns the schema of `metric`: one name, a list of names, or a mapping."""
     beside: Schema = {"anyOf": [_metric_name(), _one_of(COSTS)]}
     several: Schema = {"type": "array", "minItems": 1, "items": [_metric_name()], "additionalItems": beside}
     further: Schema = {"type": "array", "items": beside, "default": []}
@@ -249,7 +254,7 @@ def _metric() -> Schema:
 
 
 def _metric_name() -> Schema:
-    """Returns the names of what can rank; those of items may have a test-time use of a model behind a dot."""
+    """Returns the schema of metrics that can rank; item metrics may name a test-time use of a model after a dot."""
     of_items = "|".join(metric.name for metric in ITEM_METRICS if metric.goal is not None)
     return {"anyOf": [_one_of(NAMES_WITH_A_GOAL), {**_TEXT, "pattern": rf"^({'|'.join(SPLITS)})_({of_items})\..+$"}]}
 
@@ -286,11 +291,11 @@ def _one_of(values: Iterable[str]) -> Schema:
 
 
 def _named(names: Iterable[str], titles: Mapping[str, str]) -> Schema:
-    """Returns a choice of names; editors show the title of each."""
+    """Returns the schema of a choice of names; editors show the title of each."""
     names = list(names)
     return {"enum": names, "enumDescriptions": [titles.get(name, "") for name in names]}
 
 
 def _if_named(names: Iterable[str], then: Schema, key: str = "name") -> Schema:
-    """Returns what holds of a mapping whose name is one of some."""
+    """Returns the condition that `then` holds for a mapping whose `key` is one of the names."""
     return {"if": {"properties": {key: _one_of(names)}, "required": [key]}, "then": then}

@@ -15,10 +15,11 @@ from crowdsweep.sweepfile.checked import typed
 
 
 def sampler_of(given: Any, where: Where) -> Sampler:
-    """Returns a sampler whose earlier sweeps are absolute paths, or URIs.
+    """Returns a sampler, with its earlier sweeps as absolute paths or URIs.
 
     Raises:
-        SweepFileError: this is no sampler, or one with earlier sweeps that do not go together or are of no use to it.
+        SweepFileError: the value is not a sampler, the sampler's kind does not learn from earlier points, or an earlier
+            sweep has an invalid path or URI, or the name of another one.
     """
     sampler: Sampler = typed(Sampler, given, where)
     if not sampler.warm_start:
@@ -30,12 +31,12 @@ def sampler_of(given: Any, where: Where) -> Sampler:
 
 
 def source_of(store: str) -> str:
-    """Returns what an earlier sweep is called, here and in the record: as its folder."""
+    """Returns the name of an earlier sweep, here and in the record: that of its folder."""
     return store_named(store).name
 
 
 def _stores(given: Sequence[str], where: Where) -> Iterator[str]:
-    """Yields the record of each earlier sweep: a folder from where the file stands, else of a sweep that ran here."""
+    """Yields the store of each earlier sweep: a URI, a folder beside the sweep file, or a sweep that ran here."""
     seen: dict[str, Where] = {}
     for number, entry in enumerate(given):
         place = where.at(number)
@@ -44,7 +45,7 @@ def _stores(given: Sequence[str], where: Where) -> Iterator[str]:
             if isinstance(store, Path):
                 beside, ran_here = ((above / store.expanduser()).resolve() for above in (place.folder, DEFAULT_STORES))
                 store = next((one for one in (beside, ran_here) if is_file(one / JOURNAL_FILE)), beside)
-        except (BadInput, OSError, RuntimeError) as error:  # too long; the home of a user that nobody knows
+        except (BadInput, OSError, RuntimeError) as error:  # too long; an unknown user's home
             raise SweepFileError(place.says(str(error))) from None
         if store.name in seen:
             raise SweepFileError(

@@ -1,1 +1,1 @@
-"""The mirror in MLflow, rebuilt from the journal whenever it is lost. The only room that knows MLflow."""
+"""The MLflow mirror of sweeps, which can be rebuilt from the journal. The only subpackage that imports MLflow."""

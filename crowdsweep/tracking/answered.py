@@ -1,7 +1,7 @@
-"""Work that asks MLflow for things, for as long as MLflow answers: whoever waits for it is told, and let go in the end.
+"""Runs work that calls MLflow: logs a warning while MLflow is silent, and limits how long the caller waits.
 
-Drivers of databases and clients of object stores know no limit that holds: a server that is stopped in the middle keeps
-its connections and owes an answer for ever.
+Database drivers and object-store clients have no reliable time limit: a server that stops during a request keeps its
+connections open and never answers.
 """
 
 import logging
@@ -15,29 +15,29 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SILENT_S = 8.0
-"""How long MLflow may owe an answer before that is told."""
+"""Seconds without an answer from MLflow before a warning is logged."""
 GIVEN_UP_S = 60.0
-"""How long it may before nobody waits any more."""
+"""Seconds without an answer from MLflow before the caller stops waiting."""
 _LOOK_S = 0.5
 
 
 @runtime_checkable
 class Asked(Protocol):
-    """What asks MLflow."""
+    """A client of MLflow that tells how long it has waited for an answer."""
 
     @property
     def waiting_s(self) -> float:
-        """How long MLflow has owed an answer; 0 where it owes none."""
+        """Seconds since the request that MLflow has not answered yet; 0 where there is none."""
         ...
 
     @property
     def place(self) -> tuple[str, str]:
-        """Tracking URI, fit to be shown, and the experiment's id."""
+        """Tracking URI without credentials, and the experiment's id."""
         ...
 
 
 class StillWanted:
-    """Whether somebody waits for the work still."""
+    """Whether the caller still waits for the result."""
 
     def __init__(self) -> None:
         self._left = threading.Event()
@@ -46,7 +46,7 @@ class StillWanted:
         return not self._left.is_set()
 
     def leave(self) -> None:
-        """Nobody waits any more."""
+        """Marks that the caller no longer waits."""
         self._left.set()
 
 
@@ -56,12 +56,13 @@ def answered(
     """Runs `work` on a thread and returns its result. A thread that takes too long is abandoned.
 
     Args:
-        door: that the work asks MLflow by.
-        work: given what says whether anybody waits still, to be asked between two steps; may raise anything.
-        silent_s, given_up_s: of a door that waits.
+        door: the client through which the work calls MLflow.
+        work: receives a `StillWanted`, to be checked between steps. It may raise anything, which is raised here again.
+        silent_s: seconds without an answer before a warning is logged.
+        given_up_s: seconds without an answer before the thread is abandoned.
 
     Raises:
-        TrackingFailed: MLflow owes an answer for too long.
+        TrackingFailed: MLflow has not answered for `given_up_s`.
     """
     done: list[_T] = []
     failed: list[BaseException] = []
@@ -70,7 +71,7 @@ def answered(
     def do() -> None:
         try:
             done.append(work(goes_on))
-        except BaseException as error:  # noqa: BLE001 - whoever waits for this thread raises it
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             failed.append(error)
 
     thread = threading.Thread(target=do, daemon=True)

@@ -1,4 +1,4 @@
-"""Files of runs beside a sqlite database: written there and nowhere else, and found there when the store was moved."""
+"""Artifact files of runs beside a sqlite database: written only there, and found again after the store was moved."""
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterator
@@ -28,33 +28,33 @@ _TABLES = (
     *("logged_model_metrics", "logged_model_params", "logged_model_tags", "logged_models", "metrics"),
     *("model_version_tags", "model_versions", "params", "registered_model_tags", "registered_models", "runs", "tags"),
 )
-"""Of MLflow, that sweeps are written to and read from."""
+"""Tables of MLflow that sweeps are written to and read from."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_NOT_ONE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: it lacks a table
+_NOT_ONE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: a table is missing
 
 WriteInside = Callable[[str, str, bytes], None]
-"""Writes a file whole: URI of the artifacts that it is one of, its name with those of folders before it, all of it."""
+"""Writes a whole file. Arguments: URI of its artifact folder, its name with any folders before it, its content."""
 
 
 class DatabaseBusy(OSError):
-    """Another program is writing a database, which is whole."""
+    """Another program is writing to a database; the database itself is intact."""
 
 
 class NoDatabase(OSError):
-    """A file is no database of MLflow's, or a damaged one."""
+    """A file is not an MLflow database, or is a damaged one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Named:
-    """A row of a database that names a place of artifacts.
+    """A row of a database that names an artifact location.
 
     Attributes:
-        table, column, row: where it stands; the row by sqlite's number.
-        what: it is, for messages.
-        location: what it names.
-        ours: whether crowdsweep wrote it.
-        below: folders below that of all artifacts, where MLflow puts the artifacts of such a row; None where it could
-            put them anywhere.
+        table, column, row: where the location is stored; `row` is sqlite's rowid.
+        what: description of the row, for messages.
+        location: the location that the row names.
+        ours: whether crowdsweep wrote the row.
+        below: folders below the artifact root where MLflow puts the artifacts of such a row; None where it may put them
+            anywhere.
     """
 
     table: str
@@ -67,22 +67,24 @@ class _Named:
 
 
 def relocate_artifacts(database: Path, *, whole: bool) -> list[str]:
-    """Points the artifacts of a database to the folder beside it.
+    """Points the artifact locations in a database to the folder beside it.
 
-    MLflow keeps absolute places. Those of a store that was moved or copied lead to where it lay before, and those of a
-    store that somebody else made may lead anywhere. What lay below a folder of this name elsewhere now lies below this
-    one; what crowdsweep wrote lies where MLflow puts it; anything else is left as it is.
+    MLflow stores absolute locations. In a store that was moved or copied they lead to its old place, and in a store
+    that somebody else made they may lead anywhere. A location below a folder of the same name elsewhere is mapped to
+    the same path below this folder. In a store's own database, other rows that crowdsweep wrote get the location that
+    MLflow gives to such rows. Anything else is left unchanged.
 
     Args:
         database: a sqlite file of MLflow.
-        whole: whether it is a store's, all of which came along; of others only what crowdsweep wrote did.
+        whole: whether the database is a store's own, which was moved with all its artifacts; in other databases only
+            rows that crowdsweep wrote are changed.
 
     Returns:
-        What names a place elsewhere all the same, in words: none of it may be served.
+        Descriptions of the rows that still name a location elsewhere, which must not be served; empty unless `whole`.
 
     Raises:
-        DatabaseBusy: another program is writing it.
-        NoDatabase: the file is no database of MLflow.
+        DatabaseBusy: another program is writing to the database.
+        NoDatabase: the file is not an MLflow database.
         OSError: the database cannot be read or written.
     """
     folder = database.with_name(FOLDER)
@@ -96,7 +98,7 @@ def relocate_artifacts(database: Path, *, whole: bool) -> list[str]:
             place = came.get(named.location) or relocated(folder.as_uri(), named.location)
             if place in (None, named.location) and whole and named.ours and named.below is not None:
                 place = place_in(folder.as_uri(), *named.below)
-            if place is None or place == named.location:  # the latter is behind a link
+            if place is None or place == named.location:  # the same location: behind a link
                 elsewhere.append(f"{named.what}: {named.location}")
                 continue
             came[named.location] = place
@@ -106,11 +108,11 @@ def relocate_artifacts(database: Path, *, whole: bool) -> list[str]:
 
 
 def _check_are_tables(rows: sqlite3.Connection, database: Path) -> None:
-    """Refuses what MLflow never makes of the tables that are used, and what would run when they are: a view may be
-    without an end, a trigger takes away what it likes.
+    """Refuses views, triggers and virtual tables on the used tables, because MLflow never makes them: a view may be
+    endless, and a trigger may delete anything.
 
     Raises:
-        NoDatabase: there is such a thing.
+        NoDatabase: the database has such an object.
     """
     asked = (
         f"SELECT type, name FROM sqlite_master WHERE lower(tbl_name) IN ({', '.join('?' * len(_TABLES))}) "  # noqa: S608 - our own words
@@ -122,11 +124,12 @@ def _check_are_tables(rows: sqlite3.Connection, database: Path) -> None:
 
 
 def _named_places(rows: sqlite3.Connection) -> Iterator[_Named]:
-    """Yields every place of artifacts that a database names: models before the versions that were made of them."""
+    """Yields every artifact location that a database names; models come before the versions made from them."""
+    # Ours: experiments with our tag, and MLflow's empty default experiment, located in its working directory.
     asked = (
         "SELECT rowid, experiment_id, artifact_location, experiment_id IN "
-        "(SELECT experiment_id FROM experiment_tags WHERE key = ?) OR "  # or the one that MLflow makes, with the folder
-        "(experiment_id = 0 AND experiment_id NOT IN (SELECT experiment_id FROM runs)) FROM experiments"  # it stands in
+        "(SELECT experiment_id FROM experiment_tags WHERE key = ?) OR "
+        "(experiment_id = 0 AND experiment_id NOT IN (SELECT experiment_id FROM runs)) FROM experiments"
     )
     for row, number, location, ours in rows.execute(asked, (VIEW_TAG,)):
         yield _Named(
@@ -183,7 +186,7 @@ def _named_errors(database: Path) -> Generator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without what an extended one adds
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the primary part of an extended code
         if code in _BUSY:
             raise DatabaseBusy(
                 f"{database}: another program is writing it, and has not ended within {_PATIENCE_S:g} s"
@@ -198,12 +201,12 @@ def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | Non
     """Returns the id of an experiment, and whether it has a tag; None where there is no such experiment.
 
     Args:
-        database: a sqlite file of MLflow, which can be read.
-        name: of the experiment.
-        tag: of it.
+        database: a readable sqlite file of MLflow.
+        name: the experiment's name.
+        tag: the tag's key.
 
     Raises:
-        OSError: as `relocate_artifacts`.
+        OSError: as in `relocate_artifacts`.
     """
     with _named_errors(database), closing(sqlite3.connect(database, timeout=_PATIENCE_S)) as rows:
         found = rows.execute(
@@ -216,8 +219,8 @@ def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | Non
 
 @contextmanager
 def writing_inside(database: Path) -> Generator[WriteInside]:
-    """Yields what writes files of runs, or of models, whose artifacts lie beside a database; it raises `Rejected` where
-    one would lie elsewhere."""
+    """Yields a function that writes artifact files of runs or models beside a database; it raises `Rejected` for a file
+    that would lie elsewhere."""
     folder = database.with_name(FOLDER)
     with writing_below(folder.parent) as write:
 

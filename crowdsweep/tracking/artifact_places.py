@@ -1,6 +1,6 @@
-"""The places where a database's artifacts may lie: below the folder beside it, and nowhere else.
+"""The allowed artifact locations of a database: below the folder beside it, and nowhere else.
 
-What stands in a database is text that somebody wrote. It becomes a path here alone.
+Locations in a database are untrusted text. Only this module turns them into paths.
 """
 
 import re
@@ -8,13 +8,13 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 FOLDER = "mlartifacts"
-"""Name of the folder of artifacts beside a database."""
+"""Name of the artifact folder beside a database."""
 
 _PLAIN = re.compile(r"(?!\.)[\w.\-]{1,255}", re.ASCII)
 
 
 def path_of(location: str) -> Path | None:
-    """Returns the path that MLflow takes a location for; None where it is none of this machine, or not a whole one."""
+    """Returns the path that MLflow derives from a location; None where the location is not local or not absolute."""
     try:
         parts = urlsplit(location)
     except ValueError:
@@ -27,37 +27,37 @@ def path_of(location: str) -> Path | None:
 
 
 def is_within(folder: Path, path: Path) -> bool:
-    """Whether a path is that of a folder, or lies below it, by its name and by every link on the way to it.
+    """Whether `path` is `folder` or lies below it, both by its name and after all links are resolved.
 
     Args:
-        folder: absolute; links above it are nobody's business here.
+        folder: absolute; there may be links above it.
         path: absolute; it need not exist.
     """
     if ".." in path.parts or not path.is_relative_to(folder):
         return False
     try:
         return path.resolve().is_relative_to(folder.parent.resolve() / folder.name)
-    except (OSError, RuntimeError):  # links in a circle, names that are too long
+    except (OSError, RuntimeError):  # circular links, names that are too long
         return False
 
 
 def is_inside(folder: Path, location: str) -> bool:
-    """As `is_within`, of a location as a database names it."""
+    """As `is_within`, for a location as a database stores it."""
     path = path_of(location)
     return path is not None and is_within(folder, path)
 
 
 def is_indirect(location: str) -> bool:
-    """Whether a location names what a database names in turn, a run or a model, or the server's own folder."""
+    """Whether a location refers to a run or model, which the database locates, or to the server's own folder."""
     return location.startswith(("runs:/", "models:/", "mlflow-artifacts:/"))
 
 
 def place_in(folder: str, *names: str) -> str | None:
-    """Returns the URI of a place below a folder.
+    """Returns the URI of a place below a folder; None where a name is not a plain file name.
 
     Args:
-        folder: its URI.
-        names: of the folders on the way; None is returned where one of them is more than a name.
+        folder: URI of the folder.
+        names: names of the folders on the way down.
     """
     if not all(_PLAIN.fullmatch(name) for name in names):
         return None
@@ -65,11 +65,14 @@ def place_in(folder: str, *names: str) -> str | None:
 
 
 def relocated(folder: str, location: str) -> str | None:
-    """Returns where what lay below a folder of artifacts elsewhere lies now that its database lies beside `folder`.
+    """Maps a location below an artifact folder elsewhere to the same place below `folder`.
 
     Args:
-        folder: URI of the folder of artifacts.
-        location: as the database names it; None is returned where it names no such folder.
+        folder: URI of the artifact folder that is now beside the database.
+        location: location as the database stores it.
+
+    Returns:
+        The new URI; None where the location lies below no artifact folder, or has odd names on the way.
     """
     path = path_of(location)
     if path is None or FOLDER not in path.parts:

@@ -1,12 +1,12 @@
-"""Names that `ui` and the server that it starts share."""
+"""Names that `ui` shares with the server that it starts."""
 
 APP = "crowdsweep"
-"""The server's application, as the entry point in pyproject.toml names it."""
+"""Name of the server's application: its entry point in pyproject.toml."""
 TOKEN = "CROWDSWEEP_UI_TOKEN"  # noqa: S105 - a name, not a token
-"""The variable that hands the token to the server."""
+"""Environment variable that passes the token to the server."""
 ARTIFACTS = "CROWDSWEEP_UI_ARTIFACTS"
-"""The variable that names the one folder whose files the server may read and write."""
+"""Environment variable that names the one folder whose files the server may read and write."""
 REMOTE = "CROWDSWEEP_UI_REMOTE"
-"""The variable that says, by being more than empty, that artifacts in object stores are served too."""
+"""Environment variable that, unless empty, lets the server serve artifacts in object stores too."""
 PARAMETER = "token"
-"""The part of the link that has it."""
+"""Query parameter of the link that holds the token."""

@@ -1,4 +1,4 @@
-"""Artifacts that MLflow's server reads, writes and deletes in one folder, whatever a database or a request names."""
+"""Confines MLflow's server to the artifacts of one folder, whatever a database or a request names."""
 
 from functools import partial
 from pathlib import Path
@@ -8,24 +8,24 @@ from urllib.parse import unquote
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
 from mlflow.store.artifact.artifact_repository_registry import (
-    _artifact_repository_registry as _registry,  # pyright: ignore[reportPrivateUsage] - what all of it asks
+    _artifact_repository_registry as _registry,  # pyright: ignore[reportPrivateUsage] - all of MLflow uses it
 )
 from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 
 from crowdsweep.tracking.artifact_places import is_inside, is_within
 
 _RESOLVED = ("runs", "models")
-"""Schemes that MLflow looks up in its database and then asks for what stands there."""
+"""Schemes that MLflow resolves in its database; it then opens the location found there."""
 _LOCAL = ("", "file")
 _OBJECT_STORES = ("s3", "gs", "wasb", "wasbs", "abfss")
 
 
 def confine(folder: Path, *, remote: bool = False) -> None:
-    """Confines this process's MLflow to one folder: a request for another, or for a place on a network, is refused.
+    """Confines this process's MLflow to one folder: it refuses requests for other folders and for network locations.
 
     Args:
-        folder: of artifacts, absolute.
-        remote: whether object stores are let through, as where a database is one of a server that keeps them there.
+        folder: the artifact folder, absolute.
+        remote: whether object stores are allowed, for the database of a server that keeps its artifacts there.
     """
     left = (*_RESOLVED, *(_OBJECT_STORES if remote else ()))
     for scheme in _registry.get_registered_artifact_repositories():
@@ -34,14 +34,14 @@ def confine(folder: Path, *, remote: bool = False) -> None:
 
 
 class Confined(LocalArtifactRepository):
-    """MLflow's folder of artifacts, within another.
+    """MLflow's local artifact repository, confined to a folder.
 
     Args:
-        folder: that it must lie in, links followed.
-        artifact_uri: of it.
+        folder: folder that the repository must lie in after links are resolved.
+        artifact_uri: location of the repository.
 
     Raises:
-        MlflowException: it lies elsewhere.
+        MlflowException: the repository lies elsewhere.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class Confined(LocalArtifactRepository):
         self._folder = folder
 
     def delete_artifacts(self, artifact_path: str | None = None) -> None:
-        """Deletes a file or a folder; of a link, nothing that it leads to."""
+        """Deletes a file or a folder, but nothing that a link leads to."""
         self._check(artifact_path or "")
         super().delete_artifacts(artifact_path)
 
     def download_trace_data(self) -> dict[str, Any]:
-        """Reads a trace, unless its file is a link that leads elsewhere."""
+        """Reads a trace, unless its file is a link that leads outside the folder."""
         for path in Path(self.artifact_dir).glob("*"):
             self._check(path.name)
         return super().download_trace_data()
 
     def _check(self, name: str) -> None:
-        for form in (name, unquote(name)):  # MLflow takes it for either
+        for form in (name, unquote(name)):  # MLflow may use either form
             path = Path(self.artifact_dir, form)
             if not is_within(self._folder, path):
                 raise _refused(self._folder, str(path))

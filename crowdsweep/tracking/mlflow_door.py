@@ -1,7 +1,7 @@
-"""The one experiment of MLflow that a sweep writes to: our values go in, and come out as ours.
+"""Access to the one MLflow experiment that a sweep writes to, in the project's own types and errors.
 
-Importing mlflow costs about 2.5 s, so that whoever wants a mirror imports it then. Only the client interface with run
-ids is used: MLflow's fluent interface keeps its state in the process.
+Importing mlflow takes about 2.5 s, so callers import this module only when they need it. It uses only the client
+interface with run ids, because MLflow's fluent interface keeps its state in the process.
 """
 
 import logging
@@ -15,11 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # all are read by mlflow alone, the first on import
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # only mlflow reads these, the first one on import
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # its 7 take minutes, and we try again ourselves
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")  # seconds; its 120 are nobody's patience
-os.environ.setdefault("AWS_MAX_ATTEMPTS", "2")  # of MLflow's client of S3
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # the default of 7 takes minutes; we retry ourselves
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")  # seconds; the default of 120 is too long
+os.environ.setdefault("AWS_MAX_ATTEMPTS", "2")  # for MLflow's S3 client
 
 from mlflow import MlflowClient
 from mlflow.entities import (
@@ -53,21 +53,21 @@ __all__ = ["MlflowClient", "MlflowDoor"]
 
 _log = logging.getLogger(__name__)
 if "MLFLOW_LOGGING_LEVEL" not in os.environ:
-    logging.getLogger("mlflow").setLevel(logging.WARNING)  # it tells of each table that it makes
-    for told_by_us in ("mlflow.store.db.utils", "urllib3.connectionpool"):  # each failure, before it reaches us
+    logging.getLogger("mlflow").setLevel(logging.WARNING)  # it logs each table that it creates
+    for told_by_us in ("mlflow.store.db.utils", "urllib3.connectionpool"):  # they log failures that we report
         logging.getLogger(told_by_us).setLevel(logging.CRITICAL)
 
 _EXISTS = "RESOURCE_ALREADY_EXISTS"
 
 
 class MlflowDoor:
-    """One experiment of MLflow, for a `RunBook`: its values and its errors go in and come out as ours.
+    """One MLflow experiment as a `RunBook` uses it, in the project's own types and errors.
 
-    Every method may raise `Rejected`, for what MLflow will never take, and `TrackingFailed`.
+    Every method may raise `Rejected`, for what MLflow will never accept, and `TrackingFailed`.
 
     Args:
         uri: MLflow's tracking URI.
-        experiment: its name.
+        experiment: name of the experiment.
     """
 
     def __init__(self, uri: str, experiment: str) -> None:
@@ -82,23 +82,23 @@ class MlflowDoor:
 
     @property
     def waiting_s(self) -> float:
-        """How long MLflow has owed an answer; 0 where it owes none."""
+        """Seconds since the request that MLflow has not answered yet; 0 where there is none."""
         asked_at = self._asked_at
         return 0.0 if asked_at is None else time.monotonic() - asked_at
 
     @property
     def place(self) -> tuple[str, str]:
-        """Tracking URI, fit to be shown, and the experiment's id."""
+        """Tracking URI without credentials, and the experiment's id."""
         return without_credentials(self._uri), self._experiment_id
 
     def open(self) -> None:
-        """Connects, and makes the experiment where there is none; may be repeated."""
+        """Connects, and creates the experiment where it is missing; may be repeated."""
         with self._translated_errors():
             self._client = self._connected()
 
     def _connected(self) -> MlflowClient:
         check_reachable(self._uri)
-        # Of SQLAlchemy, about MLflow's own tables. Not `catch_warnings`: it undoes what other threads set meanwhile.
+        # SQLAlchemy warns about MLflow's own tables. Not `catch_warnings`: it would undo filters of other threads.
         warnings.filterwarnings("ignore", message="The ``noload`` loader strategy is deprecated")
         folder = None
         if self._database is not None and self._path is not None:
@@ -106,11 +106,11 @@ class MlflowDoor:
             _make_database(self._path)
             relocate_artifacts(
                 self._path, whole=is_of_store(self._path)
-            )  # first: it tells whether this is one of MLflow's
+            )  # first: it checks that this is an MLflow database
             self._database.hasten()
-        # Left out, the registry would be whatever this process, or the folder it stands in, has.
+        # Without an explicit registry, MLflow would use that of this process or of its working directory.
         registry = os.environ.get("MLFLOW_REGISTRY_URI") or self._uri
-        with alone_on(self._uri):  # it makes the tables of an empty database
+        with alone_on(self._uri):  # the client creates the tables of an empty database
             client = MlflowClient(self._uri, registry_uri=registry)
         found = client.get_experiment_by_name(self._experiment) or self._created(client, folder)
         self._experiment_id = found.experiment_id
@@ -122,7 +122,7 @@ class MlflowDoor:
         return client
 
     def _created(self, client: MlflowClient, folder: str | None) -> Experiment:
-        """Returns the experiment, which had to be made; another sweep of it may begin at the same time."""
+        """Creates the experiment and returns it; another sweep may create it at the same time."""
         try:
             client.create_experiment(
                 self._experiment, artifact_location=folder, tags={**KIND_OF_EXPERIMENT, **view(())}
@@ -136,8 +136,7 @@ class MlflowDoor:
         return found
 
     def runs(self, where: str = "") -> Iterator[StoredRun]:
-        """Yields all runs of the experiment, or those of which a condition of MLflow's holds; those that ended
-        first."""
+        """Yields all runs of the experiment, or those that match an MLflow filter; runs that have ended come first."""
         token = None
         while True:
             with self._asked() as client:
@@ -163,11 +162,11 @@ class MlflowDoor:
                 return
 
     def running(self, store: str) -> Iterator[StoredRun]:
-        """Yields the runs of a store, by their tag, that have not ended."""
+        """Yields the runs tagged with a store that have not ended."""
         yield from self.runs(f"attributes.status = 'RUNNING' AND tags.`{STORE}` = '{store}'")
 
     def create(self, record: RunRecord) -> StoredRun:
-        """Makes a run that holds the record's tags and nothing else."""
+        """Creates a run that holds the record's tags and nothing else."""
         started_ms = int((time.time() - record.seconds) * 1000)
         with self._asked() as client:
             run = client.create_run(
@@ -176,8 +175,8 @@ class MlflowDoor:
         return StoredRun(run_id=run.info.run_id, started_ms=started_ms, artifacts=str(run.info.artifact_uri))
 
     def write(self, run: StoredRun, record: RunRecord) -> None:
-        """Writes all of a record but its tags, files and status. Metrics have the time of the run's start: repeated
-        after a failure they are the same measurements to MLflow, which keeps one."""
+        """Writes a record except its tags, files and status. Metrics carry the time of the run's start: when a write is
+        repeated after a failure, MLflow sees the same measurements and keeps one."""
         single = {name: [(0, value)] for name, value in record.metrics.items()}
         metrics = [
             Metric(name, value, run.started_ms, step)
@@ -199,7 +198,7 @@ class MlflowDoor:
             client.log_inputs(run.run_id, datasets=[training])
 
     def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:
-        """Writes a cell's numbers as they stand now, and tags."""
+        """Writes a cell's current metrics, and tags."""
         now_ms = int(time.time() * 1000)
         values = [Metric(name, value, now_ms, step) for name, value in metrics.items()]
         with self._asked() as client:
@@ -219,19 +218,19 @@ class MlflowDoor:
                     self._send(client, run, name, content)
                     continue
                 write = write or stack.enter_context(writing_inside(database))
-                write(run.artifacts, name, content)  # without MLflow's 8 ms of looking it up
+                write(run.artifacts, name, content)  # saves MLflow's lookup, 8 ms
 
     def _send(self, client: MlflowClient, run: StoredRun, name: str, content: bytes) -> None:
         with TemporaryDirectory() as place:
             path = Path(place, name)
             path.write_bytes(content)
-            if self._uri.startswith("databricks"):  # where a run says less than MLflow's client knows
+            if self._uri.startswith("databricks"):  # its client knows more than the run tells
                 client.log_artifact(run.run_id, str(path))
-            else:  # without asking for the run first
+            else:  # saves a request for the run
                 get_artifact_repository(run.artifacts, tracking_uri=self._uri).log_artifact(str(path))
 
     def files(self, run: StoredRun) -> dict[str, int]:
-        """Returns the sizes of the run's artifacts by name, without folders; bytes."""
+        """Returns the sizes of the run's artifacts in bytes, by name and without folders."""
         with self._asked() as client:
             return {
                 file.path: int(file.file_size or 0) for file in client.list_artifacts(run.run_id) if not file.is_dir
@@ -256,7 +255,7 @@ class MlflowDoor:
                     client.set_experiment_tag(self._experiment_id, name, value)
 
     def model_of(self, run_id: str, tag: str, value: str) -> str | None:
-        """Returns the id of a logged model of a run that has this tag; None where there is none."""
+        """Returns the id of a run's complete logged model that has this tag; None where there is none."""
         with self._asked() as client:
             for model in client.search_logged_models([self._experiment_id], f"tags.`{tag}` = '{value}'"):
                 if model.source_run_id == run_id and model.status == LoggedModelStatus.READY:
@@ -264,7 +263,7 @@ class MlflowDoor:
         return None
 
     def add_model(self, run_id: str, name: str, folder: Path, tags: Mapping[str, str]) -> str:
-        """Logs a model that was saved in a folder as a run's; returns its id."""
+        """Logs a model that was saved in a folder as an output of a run; returns the model's id."""
         with self._asked() as client:
             model = client.create_logged_model(self._experiment_id, name, run_id, dict(tags))
             if (database := self._beside(model.artifact_location)) is not None:
@@ -279,7 +278,7 @@ class MlflowDoor:
         return model.model_id
 
     def register(self, name: str, model: str, run_id: str) -> str:
-        """Makes a logged model a version of a registered one, unless it is one; returns the version."""
+        """Makes a logged model a version of a registered model, unless it already is one; returns the version."""
         with self._asked() as client:
             try:
                 client.create_registered_model(name)
@@ -287,7 +286,7 @@ class MlflowDoor:
                 if error.error_code != _EXISTS:
                     raise
             source = f"models:/{model}"
-            if not self._uri.startswith(("http", "databricks")):  # MLflow looks these up in the process's own database
+            if not self._uri.startswith(("http", "databricks")):  # MLflow resolves models:/ in this process's database
                 source = client.get_logged_model(model).artifact_location
             for version in client.search_model_versions(f"name = '{name}'"):
                 if version.source == source:
@@ -305,12 +304,13 @@ class MlflowDoor:
             client.delete_run(run_id)
 
     def close(self) -> None:
-        """Leaves a database as one file, which can be copied."""
+        """Leaves a sqlite database as one file, which can be copied."""
         if self._database is not None:
             self._database.rest()
 
     def _beside(self, artifacts: str) -> Path | None:
-        """Returns the database whose artifacts are files beside it, as those of a store's own database must be."""
+        """Returns the sqlite database if these artifacts are files beside it, as those of a store's own database must
+        be; else None."""
         path = self._path
         if path is not None and (is_of_store(path) or is_inside(path.with_name(FOLDER), artifacts)):
             return path
@@ -334,15 +334,15 @@ class MlflowDoor:
 
 
 def is_of_store(database: Path) -> bool:
-    """Whether a database is the one of a store: what it names is then the store's, wherever that came from."""
+    """Whether a database is a store's own: all that it names then belongs to the store, wherever that came from."""
     return database.name == DATABASE and (database.parent / JOURNAL_FILE).is_file()
 
 
 def _make_database(database: Path) -> None:
-    """Makes a new sqlite database under another name, and gives it its own when it is whole.
+    """Creates a new sqlite database under another name, and renames it when it is complete.
 
-    A driver that is killed while MLflow makes its tables would leave some of them, and MLflow can neither use nor
-    complete such a database.
+    A driver that is killed while MLflow creates its tables would leave only some of them, and MLflow can neither use
+    nor complete such a database.
     """
     _remove_drafts(database)
     if database.exists():
@@ -352,31 +352,31 @@ def _make_database(database: Path) -> None:
     try:
         MlflowClient(sqlite_uri(draft)).search_experiments(max_results=1)
         draft.replace(database)
-    except BaseException:  # above all a disk that is full
+    except BaseException:  # most often a full disk
         for side in ("", "-journal", "-wal", "-shm"):
             draft.with_name(draft.name + side).unlink(missing_ok=True)
         raise
 
 
 def _remove_drafts(database: Path) -> None:
-    """Removes what processes left that were killed while they made this database."""
+    """Removes drafts left by processes that were killed while they created this database."""
     for path in database.parent.glob("*.new*"):
         if made_by := re.fullmatch(rf"{re.escape(database.name)}\.(\d{{1,9}})\.new(-journal|-wal|-shm)?", path.name):
             try:
                 os.kill(int(made_by[1]), 0)
             except ProcessLookupError:
                 path.unlink(missing_ok=True)
-            except OSError:  # somebody else's process
+            except OSError:  # another user's process
                 continue
 
 
 def _numbers(values: Mapping[Any, Any]) -> dict[str, float]:
-    """Returns the values that are numbers: sqlite keeps whatever it is given, under whatever name."""
+    """Returns the entries that have text as their name and a number as their value: sqlite may hold other types."""
     return {name: value for name, value in values.items() if isinstance(name, str) and isinstance(value, int | float)}
 
 
 def _texts(values: Mapping[Any, Any]) -> dict[str, str]:
-    """Returns what is text under a name that is text."""
+    """Returns the entries that have text as their name and as their value."""
     return {name: value for name, value in values.items() if isinstance(name, str) and isinstance(value, str)}
 
 

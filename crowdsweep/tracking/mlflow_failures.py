@@ -1,4 +1,4 @@
-"""Errors of MLflow, its databases and its servers in our words: one line, no SQL, no page, no secret."""
+"""Messages for errors of MLflow, its databases and its servers: one line, without SQL, web pages or secrets."""
 
 import re
 import sqlite3
@@ -29,7 +29,7 @@ _DRIVERS = {
     "boto3": "boto3",
     "botocore": "boto3",
 }
-"""Module of a driver → package that brings it."""
+"""Module of a driver → package to install for it."""
 _OF_DISKS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written, as when it is full",
@@ -39,25 +39,25 @@ _OF_DISKS = {
 
 
 class TrackingFailed(OSError):
-    """MLflow could not do what was asked of it now; it may later."""
+    """MLflow could not do what was asked now; a later attempt may succeed."""
 
 
 @contextmanager
 def translated_errors(uri: str) -> Generator[None]:
-    """Passes on what MLflow raises as an error of ours.
+    """Translates exceptions of MLflow into the project's errors, without a cause; the project's own errors pass.
 
     Args:
         uri: MLflow's tracking URI.
 
     Raises:
-        Rejected: MLflow will never take what it was given.
-        TrackingFailed: anything else; it is no `MlflowException` alone, as drivers and databases have their own.
+        Rejected: MLflow will never accept what it was given.
+        TrackingFailed: anything else, not only `MlflowException`: drivers and databases raise their own exceptions.
     """
     try:
         yield
     except (Rejected, TrackingFailed, CrowdsweepError):
         raise
-    except Exception as error:  # noqa: BLE001 - each driver and each database has its own
+    except Exception as error:  # noqa: BLE001 - each driver and each database has its own exceptions
         kind = TrackingFailed
         if isinstance(error, MlflowException) and error.error_code == _BEYOND_REPAIR:
             kind = Rejected
@@ -65,11 +65,11 @@ def translated_errors(uri: str) -> Generator[None]:
 
 
 def words_of(error: BaseException, uri: str) -> str:
-    """Returns what an error says, in one line.
+    """Returns the message of an error in one line.
 
     Args:
-        error: of any library.
-        uri: MLflow's tracking URI, no secret of which stands in the line.
+        error: an exception of any library.
+        uri: MLflow's tracking URI, whose secrets are removed from the message.
     """
     said = _said(error, uri)
     text = plain(" ".join(redacted(_NO_MORE.split(said, maxsplit=1)[0], uri).split()))
@@ -100,7 +100,7 @@ def _said(error: BaseException, uri: str) -> str:
 
 
 def _of_sqlite(error: sqlite3.Error, uri: str) -> str:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without what an extended one adds
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the primary part of an extended code
     what = _OF_DISKS.get(code)
     return f"{database_file(uri) or 'the database'}: {what} ({error})" if what else str(error)
 
@@ -124,7 +124,7 @@ def _of_server(text: str) -> str:
 
 
 def of_status(code: int) -> str:
-    """Returns what the answer of a server means that is neither 200 nor MLflow's own error."""
+    """Returns a message for a server's HTTP status that is neither 200 nor an error of MLflow's own."""
     if code == 401:
         return (
             "the server asks for a name and a password (401): set MLFLOW_TRACKING_USERNAME and "

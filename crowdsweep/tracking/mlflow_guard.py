@@ -1,11 +1,11 @@
-"""MLflow's own server behind a token: what `ui` serves answers who has the link that it printed, and nobody else.
+"""MLflow's own server behind a token: the server that `ui` starts answers only those who have the printed link.
 
-`mlflow server --app-name crowdsweep` finds it by the entry point `mlflow.app`. The link brings the token once; from
-then on a cookie of this browser has it. Programs send it as `Authorization: Bearer TOKEN`, as MLflow's client does
-where `MLFLOW_TRACKING_TOKEN` is set.
+`mlflow server --app-name crowdsweep` finds this application by the entry point `mlflow.app`. The link carries the token
+once; from then on a cookie in the browser holds it. Programs send it as `Authorization: Bearer TOKEN`, as MLflow's
+client does where `MLFLOW_TRACKING_TOKEN` is set.
 
-MLflow 3 has two sets of pages, and opens those for prompts and traces unless the browser keeps another choice; no tag
-of an experiment decides. The link therefore leads through a page that makes the other choice where there is none yet.
+MLflow 3 has two sets of pages. It opens those for prompts and traces unless the browser has stored the other choice; no
+tag of an experiment decides. The link therefore leads through a page that stores the other choice where none is stored.
 """
 
 import hmac
@@ -20,9 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crowdsweep.tracking.guard_names import ARTIFACTS, PARAMETER, REMOTE, TOKEN
 
-_OPEN = "/health"  # says OK, and nothing of anybody's runs
+_OPEN = "/health"  # answers OK, and reveals nothing about runs
 _CHOICE = "/crowdsweep-choice"
-# The name and the form of MLflow's own entry, which its switch at the top left changes.
+# The key and the format are those of MLflow's own entry, which the switch at the top left of its pages changes.
 _CHOOSE = """<!doctype html>
 <title>MLflow</title>
 <script>
@@ -38,12 +38,12 @@ _REFUSED = "This page is open to whoever has the link that `crowdsweep ui` print
 
 
 def guarded() -> ASGIApp:
-    """Returns MLflow's application behind the token of the environment, which keeps to the folder that stands there.
+    """Returns MLflow's application, guarded by a token and confined to a folder, both from environment variables.
 
     Raises:
-        KeyError: there is no token, or no folder.
+        KeyError: the variable of the token or of the folder is missing.
     """
-    from mlflow.server.fastapi_app import app  # noqa: PLC0415 - it makes the application, which the server alone wants
+    from mlflow.server.fastapi_app import app  # noqa: PLC0415 - creates the application, which only the server needs
 
     from crowdsweep.tracking.mlflow_confined import confine  # noqa: PLC0415 - mlflow takes seconds to import
 
@@ -52,11 +52,11 @@ def guarded() -> ASGIApp:
 
 
 class Guard:
-    """Passes on what comes with the token.
+    """ASGI application that passes on requests with the token, and those for `/health`, and refuses all others.
 
     Args:
-        app: what is guarded.
-        token: what opens it.
+        app: the guarded application.
+        token: token that grants access.
     """
 
     def __init__(self, app: ASGIApp, token: str) -> None:
@@ -64,7 +64,7 @@ class Guard:
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):  # the server's own start and end
+        if scope["type"] not in ("http", "websocket"):  # start and end of the server
             await self._app(scope, receive, send)
             return
         asked = HTTPConnection(scope)
@@ -82,7 +82,8 @@ class Guard:
         return hmac.compare_digest(given.encode(), self._token.encode())
 
     def _let_in(self, asked: HTTPConnection) -> Response:
-        """Makes the browser keep the token and ask again without it: it then appears in no history and no referrer."""
+        """Stores the token in a cookie and redirects to the address without it, which keeps it out of histories and
+        referrers."""
         left = [pair for pair in parse_qsl(asked.url.query, keep_blank_values=True) if pair[0] != PARAMETER]
         browser = asked.url.path == "/" and "text/html" in asked.headers.get("Accept", "")
         path = _CHOICE if browser else asked.url.path
@@ -92,7 +93,7 @@ class Guard:
 
 
 def _cookie(asked: HTTPConnection) -> str:
-    """Returns the cookie's name: cookies are those of a host, whatever its ports."""
+    """Returns the cookie's name. It has the port, because browsers share cookies between the ports of a host."""
     return f"crowdsweep-{asked.url.port}"
 
 

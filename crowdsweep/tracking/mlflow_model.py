@@ -1,7 +1,6 @@
-"""A sweep's classifier as a model of MLflow, which `mlflow models serve` answers requests with.
+"""A sweep's classifier as an MLflow model, which `mlflow models serve` can serve.
 
-It is written as a program of `torch.export` (MLflow's format pt2): no pickle, and nothing of this package is needed to
-load it.
+It is saved as a `torch.export` program (MLflow's format pt2), without pickle; loading it needs nothing of this package.
 """
 
 import warnings
@@ -28,14 +27,14 @@ CLASSES = "classes"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ServedClassifier:
-    """What is to be logged.
+    """A classifier to be logged.
 
     Attributes:
-        module: of torch, features [items, features] to probabilities [items, classes].
-        example: two items or more.
-        classes: names, in the order of the probabilities.
-        digest: of the weights: what was logged before is not logged again.
-        facts: what else stands in the model's metadata, such as the model that trained it.
+        module: torch module that maps features [items, features] to probabilities [items, classes].
+        example: features of two items or more.
+        classes: class names, in the order of the probabilities.
+        digest: digest of the weights; a classifier that was logged before is not logged again.
+        facts: further metadata of the MLflow model, such as the model that trained the classifier.
     """
 
     module: Any
@@ -46,11 +45,11 @@ class ServedClassifier:
 
 
 def log_classifier(uri: str, experiment: str, sweep: str, store: str, served: ServedClassifier, register: str) -> str:
-    """Logs a classifier on the run on top of a sweep, and registers it where that is asked for.
+    """Logs a classifier on a sweep's top run, and registers it where a name is given.
 
     Args:
         uri: MLflow's tracking URI.
-        experiment: its name.
+        experiment: name of the experiment.
         sweep, store: the sweep's name and the id of its store.
         served: the classifier.
         register: name in MLflow's model registry; empty for none.
@@ -59,7 +58,7 @@ def log_classifier(uri: str, experiment: str, sweep: str, store: str, served: Se
         The model's URI, `models:/…`.
 
     Raises:
-        BadInput: MLflow cannot be written, or lacks the run of the sweep.
+        BadInput: MLflow cannot be written, or lacks the sweep's top run.
     """
     try:
         return _log(MlflowDoor(uri, experiment), sweep, store, served, register)
@@ -93,7 +92,7 @@ def _is_of(tags: Any, sweep: str, store: str) -> bool:
 
 
 def _save(folder: Path, served: ServedClassifier) -> None:
-    # Of MLflow about types of its own, when they are imported. Not `catch_warnings`: see `MlflowDoor`.
+    # MLflow warns about its own types on import. Not `catch_warnings`: see `MlflowDoor`.
     warnings.filterwarnings("ignore", message=r"(\x1b\[[\d;]*m)?Any type hint is inferred as AnyType")
     from mlflow import pytorch  # noqa: PLC0415 - torch takes seconds to import
     from mlflow.models import ModelSignature  # noqa: PLC0415

@@ -1,8 +1,8 @@
-"""Writes a sweep's page into MLflow: the run on top, and the names and ranks of its cells. Once a sweep has ended, as
-ranks change until then.
+"""Writes a sweep's page into MLflow: the top run, and the names and ranks of the cells. It is written after the sweep
+has ended, because ranks change until then.
 
-What is written follows from a comparison of what MLflow has with what the record says, and from nothing else: after a
-kill, a repair, a move or a copy the next page is right, and where nothing differs nothing is written.
+Only a comparison of MLflow with the record decides what is written. The next page is therefore right after a kill, a
+repair, a move or a copy, and where nothing differs nothing is written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,12 +43,12 @@ _ROOM = 40
 
 
 def publish(uri: str, experiment: str, page: SweepPage) -> None:
-    """Writes a sweep's page.
+    """Writes a sweep's page into MLflow.
 
     Args:
         uri: MLflow's tracking URI.
         experiment: name of the experiment that holds the sweep's runs.
-        page: what is to stand there.
+        page: content of the page.
 
     Raises:
         TrackingFailed: MLflow cannot be written; the message says why, in one line.
@@ -61,12 +61,12 @@ def publish(uri: str, experiment: str, page: SweepPage) -> None:
 
 
 def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
-    """Writes a sweep's page through a door, and returns the run on top; may raise whatever MLflow does."""
+    """Writes a sweep's page through a door, and returns the top run; may raise whatever the door does."""
     door.open()
     try:
         top, cells, others = _found(door, page)
         for run in others:
-            door.delete(run.run_id)  # a page that was written twice
+            door.delete(run.run_id)  # duplicates of the top run
         for key, run in cells.items():
             _write_cell(door, run, page.cells.get(key) or _unknown(run))
         if top is None:
@@ -75,10 +75,10 @@ def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
         digest = _digest(page.files)
         if top.tags.get(FILES) != digest or not _sizes(page.files).items() <= door.files(top).items():
             if top.tags.get(FILES):
-                door.tag(top.run_id, FILES, "")  # what stands there until all are written is neither
+                door.tag(top.run_id, FILES, "")  # no digest holds until all files are written
             door.write_files([(top, name, content) for name, content in page.files.items()])
         tags = {**page.tags, DESCRIPTION: _description(door, page, top, cells), ORDER: FIRST, ASKED: "true"}
-        tags[FILES] = digest  # last, with all that it stands for
+        tags[FILES] = digest  # last, after the files
         if not (tags.items() <= top.tags.items() and page.metrics.items() <= top.metrics.items()):
             door.summarise(top.run_id, page.metrics, step=0, tags=tags)
         if top.status != "FINISHED":
@@ -90,7 +90,7 @@ def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
 
 
 def _found(door: MlflowDoor, page: SweepPage) -> tuple[StoredRun | None, dict[str, StoredRun], list[StoredRun]]:
-    """Returns the run on top, where there is one, the cells' by key, and other runs that would be on top."""
+    """Returns the top run (None where there is none), the runs of cells by key, and duplicates of the top run."""
     cells: dict[str, StoredRun] = {}
     tops: list[StoredRun] = []
     for run in door.runs(f"tags.`{KIND}` != 'trial'"):
@@ -104,7 +104,7 @@ def _found(door: MlflowDoor, page: SweepPage) -> tuple[StoredRun | None, dict[st
 
 
 def _unknown(run: StoredRun) -> CellShown:
-    """Returns how a cell is shown that the record does not know: of a copy of the store, or of rows that were lost."""
+    """Returns how to show a cell that the record does not know: one of a copy of the store, or of lost rows."""
     parts = (run.tags.get(PREFIX + "label", ""), run.tags.get(PREFIX + "dataset", ""))
     return CellShown(name=BETWEEN.join(part for part in parts if part) or run.tags.get(NAME, ""))
 
@@ -154,7 +154,7 @@ def _description(door: MlflowDoor, page: SweepPage, top: StoredRun, cells: Mappi
 
 
 def _fitting(parts: Sequence[str]) -> str:
-    """Returns as many paragraphs as a tag holds."""
+    """Returns as many paragraphs as fit into a tag, and a note where some are left out."""
     text = ""
     for part in parts:
         if len(text) + len(part) > TAG_LIMIT - _ROOM:

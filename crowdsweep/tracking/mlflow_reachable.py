@@ -1,4 +1,4 @@
-"""Whether MLflow's server or database answers, within seconds: MLflow's own client tries for minutes first."""
+"""Checks within seconds whether MLflow's server or database answers; MLflow's own client retries for minutes."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from urllib.parse import urlsplit
 
-os.environ.setdefault("PGCONNECT_TIMEOUT", "7")  # seconds; read by PostgreSQL's library alone
+os.environ.setdefault("PGCONNECT_TIMEOUT", "7")  # seconds; only PostgreSQL's library reads it
 
 import sqlalchemy
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -26,25 +26,25 @@ from crowdsweep.tracking.mlflow_failures import TrackingFailed, of_status, trans
 from crowdsweep.tracking.uri import database_file
 
 PATIENCE_S = 7.0
-"""How long an answer is waited for."""
+"""Seconds to wait for an answer."""
 
 _CONNECTS_S = 5.0
-_ARTIFACTS_S = 20.0  # a server asks its object store in turn, whose client is imported first
-_LOCK = 0x63726F77  # any number that others do not take
-_NOTHING = "nothing-is-here"  # a place that is empty is listed at once
+_ARTIFACTS_S = 20.0  # a server asks its object store in turn, after it has imported a client
+_LOCK = 0x63726F77  # any number that other programs do not use
+_NOTHING = "nothing-is-here"  # listing an empty place is fast
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "http": 80, "https": 443}
 _ASKED = "/api/2.0/mlflow/experiments/search?max_results=1"
 
 
 def check_reachable(uri: str) -> None:
-    """Asks a tracking server, or a database on one, for something small; opens a sqlite file.
+    """Sends a small request to a tracking server, connects to a database server, or opens a sqlite file.
 
     Args:
-        uri: MLflow's tracking URI; nothing is asked of other places.
+        uri: MLflow's tracking URI; other kinds of places are not checked.
 
     Raises:
-        TrackingFailed: it does not answer, or not as it should; or the file cannot be opened.
-        BadInput: it is no URI.
+        TrackingFailed: the server does not answer, or not as it should; or the file cannot be opened.
+        BadInput: the URI is not valid.
     """
     if (file := database_file(uri)) is not None and is_folder(file.parent):
         _open_file(file)
@@ -55,10 +55,10 @@ def check_reachable(uri: str) -> None:
 
 
 def check_tables(uri: str) -> None:
-    """Asks a database on a server whether it has MLflow's tables.
+    """Checks that a database on a server has MLflow's tables.
 
     Raises:
-        TrackingFailed: it does not answer, or has none.
+        TrackingFailed: the database does not answer, or lacks the tables.
     """
 
     def ask() -> None:
@@ -72,31 +72,32 @@ def check_tables(uri: str) -> None:
 
 @contextmanager
 def alone_on(uri: str) -> Generator[None]:
-    """Keeps other drivers of sweeps out of a PostgreSQL in which MLflow may have to make its tables; does nothing
-    elsewhere. Two that make them at once trip over each other, and MLflow can neither use nor complete what is left.
+    """Keeps other drivers out of a PostgreSQL database while MLflow may create its tables; does nothing elsewhere.
+
+    Two drivers that create the tables at once fail, and leave tables that MLflow can neither use nor complete.
 
     Raises:
-        TrackingFailed: it does not answer.
+        TrackingFailed: the database does not answer.
     """
     if not uri.startswith("postgresql"):
         yield
         return
     with _connected(uri) as connection:
-        # Until the end of this transaction: it outlives neither a driver that is killed nor a pooled connection.
+        # The lock ends with this transaction: it outlives neither a driver that is killed nor a pooled connection.
         connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         yield
 
 
 def check_artifacts(uri: str, asked: str, location: str) -> None:
-    """Asks the place of an experiment's artifacts for something small; nothing of a folder.
+    """Sends a small request to the place of an experiment's artifacts; folders are not checked.
 
     Args:
         uri: MLflow's tracking URI as it was given, for messages.
-        asked: the same, as MLflow is asked by it.
-        location: as the experiment names it: in an object store, or at the server.
+        asked: the same URI as it is passed to MLflow.
+        location: the experiment's artifact location, in an object store or at the server.
 
     Raises:
-        TrackingFailed: it does not answer, or lets nobody read.
+        TrackingFailed: the place does not answer, or may not be read.
     """
     scheme = urlsplit(location).scheme
     if scheme in ("", "file"):
@@ -112,16 +113,16 @@ def check_artifacts(uri: str, asked: str, location: str) -> None:
 
 
 def within_patience(uri: str, ask: Callable[[], object], patience_s: float | None = None) -> None:
-    """Does something that may hang, for as long as an answer is waited for.
+    """Makes a call that may hang, and waits for a limited time.
 
     Args:
         uri: MLflow's tracking URI, for messages.
-        ask: may raise anything.
-        patience_s: how long it is; `PATIENCE_S` where None.
+        ask: the call; may raise anything.
+        patience_s: seconds to wait; `PATIENCE_S` where None.
 
     Raises:
-        TrackingFailed: it failed, or did not end.
-        CrowdsweepError: one of ours.
+        TrackingFailed: the call failed, or did not end in time.
+        CrowdsweepError: the call raised an error of the project.
     """
     patience_s = PATIENCE_S if patience_s is None else patience_s
     failed: list[Exception] = [TrackingFailed(f"the server does not answer within {patience_s:g} s")]
@@ -131,10 +132,10 @@ def within_patience(uri: str, ask: Callable[[], object], patience_s: float | Non
             with translated_errors(uri):
                 ask()
             failed.clear()
-        except Exception as error:  # noqa: BLE001 - whoever waits for this thread raises it
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
             failed[:] = [error]
 
-    thread = threading.Thread(target=tried, daemon=True)  # drivers and name servers know no time limit of ours
+    thread = threading.Thread(target=tried, daemon=True)  # drivers and name servers may not keep a time limit
     thread.start()
     thread.join(patience_s)
     if failed:
@@ -163,7 +164,7 @@ def _ask_server(uri: str) -> None:
     )
     if answer is None:
         raise TrackingFailed("the server gives no answer")
-    asks_again = answer.status_code >= 500 or answer.status_code == 429  # as MLflow's client would, for minutes
+    asks_again = answer.status_code >= 500 or answer.status_code == 429  # MLflow's client would retry for minutes
     if asks_again or (answer.status_code in (401, 404) and not _is_mlflows(answer.text)):
         raise TrackingFailed(of_status(answer.status_code))
     if answer.status_code == 200 and not _is_mlflows(answer.text):

@@ -26,34 +26,34 @@ __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"
 _log = logging.getLogger(__name__)
 
 _TELL_FIRST_S, _TELL_EVERY_S = 4.0, 10.0
-_SUMMARISED_EVERY_S = 10.0  # numbers of cells, which change with each of their trials
-_RESTS = 20.0  # times as long as it took to read the record, which holds up the sweep's own thread
+_SUMMARISED_EVERY_S = 10.0  # metrics of cells, which change with each trial
+_RESTS = 20.0  # rest, in multiples of the time to read the record, which blocks the sweep's own thread
 _REFUSED = "MLflow refuses trial %s: %s"
-_PRESSES_TO_DROP = 2  # of Ctrl-C: then nothing is waited for
-_AFTER_A_PRESS_S = 10.0  # that MLflow is waited for by somebody who has asked for an end
+_PRESSES_TO_DROP = 2  # presses of Ctrl-C after which nothing is waited for
+_AFTER_A_PRESS_S = 10.0  # longest wait for MLflow after a press of Ctrl-C
 
 
 class MlflowMirror:
-    """Keeps MLflow equal to the record of a sweep that runs, from a thread of its own; a `Mirror`.
+    """Keeps MLflow in step with the record of a running sweep, from a thread of its own; a `Mirror`.
 
-    Every few seconds what the record has and MLflow lacks is written. A failure is reported once and retried; what
-    could not be written in the end stands in `lacks`, and `mirror` (or the next driver of the same sweep) writes it.
-    Runs of trials that the sweep does not ask for any more stay, with the tag `crowdsweep.asked` false, and no cell's
-    numbers count them.
+    Every few seconds it writes what the record has and MLflow lacks. It reports a failure once and retries. `lacks`
+    describes what could not be written in the end; `mirror` (or the next driver of the same sweep) writes it. Runs of
+    trials that the sweep no longer asks for stay, with the tag `crowdsweep.asked` false, and no cell's metrics include
+    them.
 
     Args:
         store: directory or URI of the sweep's store.
-        experiment: name in MLflow; created once.
-        look: tells what the record says now, for ever: it is read while the sweep goes on.
+        experiment: name of the MLflow experiment; created if it is missing.
+        look: returns a snapshot of the record, which must not change while the sweep goes on.
         uri: see `tracking_uri`.
-        record: takes `RunsCreated`, from this mirror's thread; a failure of it is the journal's to tell.
-        draw: of the mean confusion matrix of a cell's reported trials, which becomes an artifact of its run.
-        timing: of the thread.
-        presses: tells how often Ctrl-C was pressed: once more, and `close` leaves what is left to `mirror`.
-        tell: takes, while `close` waits, words for whoever waits too.
+        record: receives `RunsCreated` events on this mirror's thread; the journal reports its own failures.
+        draw: draws the mean confusion matrix of a cell's reported trials, which becomes an artifact of the cell's run.
+        timing: intervals and time limits of the thread.
+        presses: returns how often Ctrl-C was pressed; one more press, and `close` leaves the rest to `mirror`.
+        tell: receives messages for the user while `close` waits.
 
     Attributes:
-        lacks: what could not be written, in words, once it is closed; empty where MLflow has all.
+        lacks: description of what could not be written, set by `close`; empty where MLflow has everything.
     """
 
     def __init__(
@@ -84,12 +84,12 @@ class MlflowMirror:
         self._thread = Repeated("MLflow", self._write, timing=timing, words=lambda error: words_of(error, self._uri))
 
     def handle(self, event: Event) -> None:
-        """Schedules a look at the record; never waits for MLflow and never raises its errors."""
+        """Schedules a comparison with the record; never waits for MLflow and never raises its errors."""
         if isinstance(event, SweepStarted | TrialPlanned | TrialFinished):
             self._thread.wake()
 
     def close(self) -> None:
-        """Writes what is left and ends the runs of all cells; `lacks` says what could not be written."""
+        """Writes the rest and ends the runs of all cells; `lacks` then describes what could not be written."""
         if self._closed:
             return
         self._closed = True
@@ -142,7 +142,7 @@ class MlflowMirror:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirrored:
-    """What `mirror` did: numbers of trials that stood there already, that were written, that MLflow refuses."""
+    """Result of `mirror`: numbers of trials that MLflow had already, that were written, and that MLflow refuses."""
 
     found: int
     written: int
@@ -161,19 +161,19 @@ def rebuild(
     read: ReadArtifact | None = None,
     draw: DrawConfusion | None = None,
 ) -> Mirrored:
-    """Writes into MLflow all that a journal has and MLflow lacks; a run that is incomplete is deleted and made anew.
+    """Writes into MLflow all that a journal has and MLflow lacks; an incomplete run is deleted and created anew.
 
-    Not while a driver is writing the same sweep: its open runs would be marked as interrupted.
+    Must not run while a driver writes the same sweep: the driver's open runs would be marked as interrupted.
 
     Args:
-        state: what the journal says.
+        state: state of the journal.
         uri: MLflow's tracking URI.
-        experiment: its name.
-        read: of the arrays that trials kept (`reader_of`); None leaves them out.
+        experiment: name of the experiment.
+        read: reads the arrays that trials kept (`reader_of`); None leaves them out.
         draw: as for `MlflowMirror`.
 
     Raises:
-        BadInput: MLflow cannot be reached or written, or owes an answer for too long.
+        BadInput: MLflow cannot be reached or written, or does not answer for too long.
     """
     door = MlflowDoor(uri, experiment)
     runs = RunBook(door, record=None, read=read, draw=draw)
@@ -201,6 +201,6 @@ def rebuild(
 
 
 def reader_of(store: str | Store) -> ReadArtifact:
-    """Returns what reads the arrays that the trials of a store kept."""
+    """Returns a function that reads the arrays which the trials of a store kept."""
     rows = open_rows(store, write=False)
     return lambda artifact: content_of(rows, artifact)

@@ -1,4 +1,4 @@
-"""Errors of an S3 store's client in our words, recognised by name: the client may not be installed."""
+"""Messages for errors of S3 clients. The errors are recognised by name, because the client may not be installed."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _REFUSED = (
 
 
 def of_objects(error: BaseException) -> str | None:
-    """Returns what an error of an S3 store's client means, or of what it was the reason for; None where it is none."""
+    """Returns a message for an error that an S3 client raised, or that such an error caused; None for other errors."""
     for one in _reasons(error):
         if type(one).__module__.partition(".")[0] in _LIBRARIES:
             return _words(one)
@@ -47,7 +47,7 @@ def _words(error: BaseException) -> str:
 
 
 def _code(error: BaseException) -> str:
-    """Returns the store's own word for what went wrong; empty where it said none."""
+    """Returns the error code of the object store; empty where it gave none."""
     answer: Any = getattr(error, "response", None)
     if isinstance(answer, dict):
         said: Any = cast("dict[str, Any]", answer).get("Error", {})

@@ -1,4 +1,4 @@
-"""MLflow as a view of the record: what a sweep has and MLflow lacks is written, however often that is asked for."""
+"""MLflow as a view of the record: writes what a sweep has and MLflow lacks, and may be repeated at any time."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from crowdsweep.record.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.record.state import JournalState
 from crowdsweep.tracking.run_book import Rejected, RunBook
 
-_ATTEMPTS = 8  # at one trial, before the rest is done without it
+_ATTEMPTS = 8  # failures of one trial, after which it is skipped
 
 
 class Projection:
-    """Brings MLflow up to date with a record. It can be repeated after any failure, and when the record has grown; what
-    was written is not written twice, and what this process has written is not looked at again.
+    """Brings MLflow up to date with a record. It can be repeated after any failure, and when the record has grown:
+    nothing is written twice, and runs that this process has written are not checked again.
 
     Args:
-        runs: of the sweep.
+        runs: MLflow runs of the sweep.
     """
 
     def __init__(self, runs: RunBook) -> None:
@@ -24,12 +24,12 @@ class Projection:
         self._failures: Counter[str] = Counter()
 
     def write(self, state: JournalState) -> Iterator[tuple[str, bool | Rejected]]:
-        """Returns what writes the trials that MLflow lacks, one at each step, and then marks those that the sweep does
-        not ask for. What failed before comes last, so that it holds up no other. The record is read at once, which
-        takes a second for ten thousand trials.
+        """Returns an iterator that writes one missing trial per step, and then marks the trials that the sweep does not
+        ask for. Trials that failed before come last, so that they hold up no others. This call itself reads the record,
+        which takes a second for ten thousand trials.
 
         Yields:
-            (key, whether its run had to be written or changed), or (key, why MLflow will never take it).
+            (key, whether its run had to be written or changed), or (key, why MLflow will never accept it).
         """
         trials = _trials_of(state)
 
@@ -53,7 +53,7 @@ class Projection:
             raise
 
     def lacking(self, state: JournalState) -> int:
-        """Returns how many trials of a record were not seen to stand in MLflow."""
+        """Returns how many trials of a record are not known to be in MLflow."""
         return sum(not self._runs.has(trial, result) for trial, result in _trials_of(state).values())
 
 

@@ -1,4 +1,4 @@
-"""One job done again and again on a thread of its own, for a mirror that must never delay a sweep."""
+"""A job that is repeated on a thread of its own, for a mirror that must never delay a sweep."""
 
 import logging
 import threading
@@ -15,14 +15,14 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """How often a job is done, and how long it is waited for.
+    """Intervals and time limits of a repeated job, in seconds.
 
     Attributes:
-        every_s: at least, between the ends of one time and the beginning of the next.
-        first_delay_s, longest_delay_s: after a failure; it doubles.
-        patience_s: how long `close` waits in all.
-        stalled_s: how long it waits for one step of the job.
-        last_s: how long the last time is tried again, where it fails.
+        every_s: shortest time from the end of one run to the start of the next.
+        first_delay_s, longest_delay_s: first and longest delay after failures; the delay doubles with each.
+        patience_s: how long `close` waits in total.
+        stalled_s: how long `close` waits for one step of the job.
+        last_s: how long the last run is retried if it fails.
     """
 
     every_s: float = 2.0
@@ -34,18 +34,17 @@ class Timing:
 
 
 class Repeated:
-    """Does a job when there is something new, and once more at the end.
+    """Runs a job when there is something new, and once more at the end.
 
-    A job that raises is done again after a growing delay. The first failure is reported as a warning, later ones only
-    at debug level, so that a server that is down does not fill the terminal. The last time is tried again for some
-    seconds, since what failed may have passed by then.
+    A job that raises is run again after a growing delay. The first failure is logged as a warning, later ones only at
+    debug level, so that a server that is down does not fill the terminal. The last run is retried for some seconds,
+    since the cause of a failure may have passed by then.
 
     Args:
-        name: what is written to, for messages and as the thread's name.
-        job: called with whether this is the last time; returns for how many seconds it should rest at least. Between
-            two steps it asks `goes_on`.
-        timing: see there.
-        words: of an error, for messages.
+        name: what the job writes to, for messages and as the thread's name.
+        job: receives whether this is the last run; returns the least seconds to rest. It calls `goes_on` between steps.
+        timing: intervals and time limits; the defaults of `Timing` where None.
+        words: returns the message of an error.
     """
 
     def __init__(
@@ -69,11 +68,11 @@ class Repeated:
         self._thread.start()
 
     def wake(self) -> None:
-        """There is something new; returns at once."""
+        """Requests a run because there is something new; returns at once."""
         self._changed.set()
 
     def goes_on(self) -> bool:
-        """Says that a step of the job is done; False where nobody waits for the others any more."""
+        """Marks a step of the job as done; returns False where nobody waits for the remaining steps."""
         self._stepped_at = time.monotonic()
         return not self._abandoned
 
@@ -81,7 +80,7 @@ class Repeated:
         """Runs the job for the last time; returns when it has finished, failed, or taken too long.
 
         Args:
-            wait: asked again and again, with the seconds that have gone by, whether to go on waiting.
+            wait: called repeatedly with the elapsed seconds; returns whether to go on waiting.
         """
         self._closing.set()
         self._changed.set()
@@ -121,7 +120,7 @@ class Repeated:
             delay_s = min(2 * delay_s, self._timing.longest_delay_s)
 
     def _done(self, *, last: bool) -> float | None:
-        """Does the job; returns how long to rest, or None where it failed."""
+        """Runs the job; returns the seconds to rest, or None where it failed."""
         try:
             rest_s = self._job(last)
         except Exception as error:  # noqa: BLE001 - whatever a mirror's library raises, the sweep goes on

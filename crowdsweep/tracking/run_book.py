@@ -1,4 +1,4 @@
-"""The MLflow runs of cells and trials, and what they still lack; imports no mlflow."""
+"""The MLflow runs of a sweep's cells and trials, and what they still lack; imports no mlflow."""
 
 import logging
 import math
@@ -40,25 +40,25 @@ DrawConfusion = Callable[[Sequence[Sequence[float]]], bytes]
 """Draws a confusion matrix [true][observed] and returns a PNG."""
 
 ReadArtifact = Callable[[Artifact], bytes | None]
-"""Returns the file of an array that a trial kept; None where it is gone."""
+"""Returns the content of the file of an array that a trial kept; None where the file is gone."""
 
 _IDS_A_ROW = 50
 
 
 class Rejected(Exception):
-    """MLflow will never take what it was given: trying again cannot help."""
+    """MLflow will never accept what it was given: a retry cannot help."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """A run as MLflow has it.
+    """A run as MLflow stores it.
 
     Attributes:
-        run_id: MLflow's.
-        started_ms: since the epoch.
-        artifacts: URI of its folder.
+        run_id: MLflow's id of the run.
+        started_ms: start, in milliseconds since the epoch.
+        artifacts: URI of its artifact folder.
         status: RUNNING, FINISHED, FAILED or KILLED.
-        tags, params, metrics: what it held when it was listed; metrics are the latest of each name.
+        tags, params, metrics: content when the run was listed; metrics have the latest value of each name.
     """
 
     run_id: str
@@ -72,7 +72,7 @@ class StoredRun:
 
 @runtime_checkable
 class Experiment(Protocol):
-    """What a book needs of MLflow. Every method may fail in any way and be called again."""
+    """An MLflow experiment as a `RunBook` needs it. Every method may fail in any way and be called again."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -84,27 +84,27 @@ class Experiment(Protocol):
         ...
 
     def runs(self) -> Iterator[StoredRun]:
-        """Yields all runs, those that ended first."""
+        """Yields all runs; those that have ended come first."""
         ...
 
     def running(self, store: str) -> Iterator[StoredRun]:
-        """Yields the runs of a store, by their tag `STORE`, that have not ended."""
+        """Yields the runs tagged with a store (`STORE`) that have not ended."""
         ...
 
     def create(self, record: RunRecord) -> StoredRun:
-        """Makes a run with the record's tags."""
+        """Creates a run with the record's tags."""
         ...
 
     def write(self, run: StoredRun, record: RunRecord) -> None:
-        """Writes everything else of a record but its files, once however often it is called."""
+        """Writes a record except its tags, files and status; repeated calls write it only once."""
         ...
 
     def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:
-        """Writes a cell's numbers as they stand now."""
+        """Writes a cell's current metrics, and tags."""
         ...
 
     def write_files(self, files: Iterable[tuple[StoredRun, str, bytes]]) -> None:
-        """Writes artifacts of runs; the same again where they stand."""
+        """Writes artifacts of runs, over those that exist."""
         ...
 
     def tag(self, run_id: str, name: str, value: str) -> None:
@@ -124,13 +124,13 @@ class Experiment(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing is written for now; other methods may still be called. Never raises."""
+        """Pauses writing; other methods may still be called. Never raises."""
         ...
 
 
 @dataclass(kw_only=True)
 class _Cell:
-    """A parent run: what it should say; `described` when its params are written, `dirty` when its numbers are not."""
+    """Content of a parent run; `described` once its params are written, `dirty` while its metrics are not."""
 
     shown: ShownTrial
     trials: dict[str, CellTrial] = field(default_factory=dict)
@@ -139,14 +139,14 @@ class _Cell:
 
 
 class RunBook:
-    """Runs of one sweep in one experiment. Every call can be repeated after it failed: what was written is not
-    written twice. Nothing is written before it is open.
+    """Runs of one sweep in one experiment. Every call can be repeated after a failure: nothing is written twice. `open`
+    must come first.
 
     Args:
-        experiment: of MLflow.
-        record: takes `RunsCreated`.
-        read: of the arrays that trials kept; None leaves them out.
-        draw: of the confusion matrices of cells; None leaves the figures out.
+        experiment: the MLflow experiment.
+        record: receives `RunsCreated` events.
+        read: reads the arrays that trials kept; None leaves them out.
+        draw: draws the confusion matrices of cells; None leaves the figures out.
     """
 
     def __init__(
@@ -170,14 +170,14 @@ class RunBook:
         self._cells: dict[str, _Cell] = {}
         self._recorded: Mapping[str, RunsCreated] = {}
         self._unjournalled: dict[str, str] = {}
-        self._marks: dict[str, str] = {}  # run → what its tag `ASKED` says
+        self._marks: dict[str, str] = {}  # key of a run → value of its tag `ASKED`
 
     def open(self, state: JournalState) -> None:
-        """Connects, finds what is there already, and closes what a driver that died left open; once.
+        """Connects, lists the existing runs, and ends those that a dead driver left open; does so once.
 
         Args:
-            state: of the sweep that is written. Runs of another store are another sweep's, whatever its name; the
-                record is told of runs that it does not know.
+            state: state of the sweep that is written. Runs of another store belong to another sweep, whatever its name.
+                Ids of runs that the record does not know are journalled later.
         """
         if self._is_open:
             return
@@ -199,11 +199,11 @@ class RunBook:
         self._is_open = True
 
     def has(self, trial: ShownTrial, result: TrialResult) -> bool:
-        """Whether a trial's run is known to say this."""
+        """Whether a trial's run is known to hold this result."""
         return self._done.get(trial.spec.key) == (result.status, trial.spec.phase)
 
     def write_trial(self, trial: ShownTrial, result: TrialResult) -> bool:
-        """Writes a trial's run, and its cell's where there is none. Returns False where all of it stood there."""
+        """Writes a trial's run, and its cell's run if missing. Returns False where the trial's run was up to date."""
         spec = trial.spec
         cell = self._cells.setdefault(spec.cell_key, _Cell(shown=trial))
         if trial.asked:
@@ -229,8 +229,9 @@ class RunBook:
         return fresh
 
     def mark(self, trials: Mapping[str, ShownTrial]) -> None:
-        """Marks every trial that was written as asked for and chosen, or not, as these are. Others are not asked for,
-        nor are runs of this store that its record does not know: they are of a copy of it, or of rows that it lost."""
+        """Marks every written trial as asked for or not, and as chosen or not, as `trials` says. Others are not asked
+        for, nor are runs of this store that its record does not know: they are of a copy of the store, or of lost
+        rows."""
         for cell in self._cells.values():
             for key, known in cell.trials.items():
                 trial = trials.get(key)
@@ -247,7 +248,7 @@ class RunBook:
 
     @property
     def has_changes(self) -> bool:
-        """Whether a cell's numbers are not yet written as they are now."""
+        """Whether a cell has metrics that are not written yet."""
         return any(cell.dirty for cell in self._cells.values())
 
     def write_cells(self) -> None:
@@ -258,7 +259,7 @@ class RunBook:
         self._journal_ids()
 
     def finish(self) -> None:
-        """Draws and ends the runs of all cells, and lets go of the experiment."""
+        """Completes and ends the runs of all cells, deletes duplicate runs, and closes the experiment."""
         self.write_cells()
         for key, cell in sorted(self._cells.items()):
             if key in self._runs:
@@ -267,13 +268,13 @@ class RunBook:
         self._experiment.close()
 
     def _finish_cell(self, run: StoredRun, cell: _Cell) -> None:
-        """Writes a cell's files and status where MLflow has others: a tag that is written after them says which."""
+        """Writes a cell's files and status if MLflow has others. A tag, written after the files, is their digest."""
         record = cell_record(cell.shown, cell.trials.values(), sweep=self._sweep)
         matrix = mean_confusion(cell.trials.values()) if self._draw is not None else None
         digest = blake2b(repr((sorted(record.texts.items()), matrix)).encode(), digest_size=8).hexdigest()
         if run.tags.get(FILES) != digest:
             if run.tags.get(FILES):
-                self._experiment.tag(run.run_id, FILES, "")  # what stands there until all are written is neither
+                self._experiment.tag(run.run_id, FILES, "")  # no digest holds until all files are written
             files = [(run, name, text.encode()) for name, text in record.texts.items()]
             if matrix is not None and self._draw is not None:
                 files.append((run, "confusion.png", self._draw(matrix)))
@@ -294,7 +295,7 @@ class RunBook:
             self._marks[key] = run.tags.get(ASKED, "")
 
     def _describe(self, cell: _Cell) -> None:
-        """Makes a cell's run, or completes one that was cut short."""
+        """Creates a cell's run, or completes one that was cut short."""
         record = cell_record(cell.shown, (), sweep=self._sweep)
         run = self._runs.get(record.key)
         if run is None:
@@ -310,7 +311,7 @@ class RunBook:
             self._marks[key] = mark
 
     def _bring_up_to_date(self, trial: ShownTrial, result: TrialResult) -> bool:
-        """Returns whether a run had to be written or changed."""
+        """Writes or changes a trial's run where needed; returns whether that was needed."""
         spec = trial.spec
         record = trial_record(trial, result, sweep=self._sweep, environment=self._environment)
         record = replace(record, tags={**record.tags, PARENT: self._runs[spec.cell_key].run_id})
@@ -321,7 +322,7 @@ class RunBook:
             self._found.discard(spec.key)
             return changed
         if run is not None and (spec.key in self._found or status not in ("", result.status)):
-            self._experiment.delete(run.run_id)  # it is incomplete, or failed then and not now
+            self._experiment.delete(run.run_id)  # it is incomplete, or the result's status has changed
             del self._runs[spec.key]
             run = None
         self._found.discard(spec.key)
@@ -335,7 +336,7 @@ class RunBook:
         return True
 
     def _call_as(self, run: StoredRun, record: RunRecord) -> bool:
-        """Updates an existing run's name and tags to its record's, except the tags of commit and environment; returns
+        """Sets an existing run's name and tags to its record's, except the tags of commit and environment; returns
         whether any differed.
         """
         ran_with = {"mlflow.source.git.commit", *(PREFIX + name for name in self._environment)}
@@ -383,7 +384,7 @@ class RunBook:
         cell.dirty = False
 
     def _known(self) -> Mapping[str, str]:
-        """Returns the ids of runs that the journal has of this experiment, by key."""
+        """Returns the run ids that the journal has for this experiment, by key."""
         uri, experiment_id = self._experiment.place
         known = self._recorded.get(uri)
         return known.runs if known is not None and known.experiment_id == experiment_id else {}
@@ -401,13 +402,13 @@ class RunBook:
 
 
 def delete_doubles(experiment: Experiment, store: str, sweep: str, known: Mapping[str, str]) -> None:
-    """Deletes what MLflow made and could not say so, where it was asked again: nothing more was written to such runs,
-    nor were they ended.
+    """Deletes duplicate runs. MLflow created them, but its answer was lost and the run was requested again. Nothing
+    more was written to such runs, and they were not ended.
 
     Args:
-        experiment: that has the runs.
-        store, sweep: whose they are.
-        known: key → the id of the one run that stays.
+        experiment: the experiment that has the runs.
+        store, sweep: id of the store and name of the sweep that the runs belong to.
+        known: key → id of the one run that stays.
     """
     for run in list(experiment.running(store)):
         if run.run_id != known.get(run.tags.get(KEY, ""), run.run_id) and run.tags.get(SWEEP) == sweep:
@@ -415,7 +416,7 @@ def delete_doubles(experiment: Experiment, store: str, sweep: str, known: Mappin
 
 
 def _holds(run: StoredRun, record: RunRecord) -> bool:
-    """Whether a run that was found in MLflow ended as it should and lacks nothing that can be seen from a listing."""
+    """Whether a run found in MLflow has ended as its record says, and lacks nothing that a listing shows."""
     expected_metrics = record.metrics.keys() | record.histories.keys()
     return (
         run.status == record.status

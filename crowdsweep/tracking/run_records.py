@@ -1,6 +1,6 @@
 """Records of trials and cells for MLflow, as plain values within its limits.
 
-Limits are those of MLflow's REST interface; what is longer is cut and ends in `…`, never refused.
+The limits are those of MLflow's REST interface. Longer texts are cut and end in `…`; they are never refused.
 """
 
 import math
@@ -28,22 +28,22 @@ NAME_LIMIT = 500
 ITEMS_A_BATCH = 100
 METRICS_A_BATCH = 900
 HISTORY_LIMIT = 60
-"""Points of a metric's history that MLflow gets: enough for its charts, and each costs 0.1 to 0.2 ms to write. The
-journal has up to 500 of the objective and 100 of the learning curve."""
+"""Most points of a metric's history that MLflow gets: enough for its charts; writing a point takes 0.1 to 0.2 ms.
+The journal has up to 500 points of the objective and 100 of the learning curve."""
 
 PREFIX = "crowdsweep."
 KIND, KEY, SWEEP, STATUS, PHASE = (PREFIX + name for name in ("kind", "key", "sweep", "status", "phase"))
 ASKED, CHOSEN = PREFIX + "asked", PREFIX + "chosen"
 INTERRUPTED, STORE = PREFIX + "interrupted", PREFIX + "store"
 MODEL_DIGEST = PREFIX + "digest"
-"""Tag of a logged model: of its weights."""
+"""Tag of a logged model: digest of its weights."""
 FILES = PREFIX + "files"
-"""Tag of a cell, and of the run on top: digest of its files. It is written after them."""
+"""Tag of a cell's run, and of the top run: digest of its files, written after them."""
 PARENT, NAME = "mlflow.parentRunId", "mlflow.runName"
 MARKER = "…"
 
 BETWEEN = " · "
-"""Between the parts of a run's name."""
+"""Separator between the parts of a run's name."""
 
 Kind = Literal["cell", "trial", "sweep"]
 Ending = Literal["FINISHED", "FAILED", "KILLED"]
@@ -51,28 +51,28 @@ _IN_THE_FILE_ALONE = frozenset(
     {"brier", "ece", "entropy", "js", "kl_reverse", "js_annotators_crowd", "js_global", "js_global_weighted"}
 )
 OVER_SEEDS = "over_seeds.csv"
-"""Of a cell: mean, standard deviation and n of each metric."""
+"""File of a cell: mean, standard deviation and n of each metric."""
 ENDINGS: Mapping[Status, Ending] = {Status.OK: "FINISHED", Status.FAILED: "FAILED", Status.STOPPED: "KILLED"}
-"""How MLflow calls the end of a trial's run."""
+"""MLflow's status of a trial's run, by the trial's status."""
 _UNUSUAL = re.compile(r"[^\w\-. :/]")
 _UNSAFE = re.compile(r"[^\w\-]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """All that one run of MLflow holds.
+    """Content of one MLflow run.
 
     Attributes:
-        kind, key: which cell or trial, or the sweep.
-        name: for people.
+        kind, key: kind of the run (cell, trial or sweep), and the key of what it is of.
+        name: display name.
         tags, params: within MLflow's limits.
-        metrics: finite; the last value of each.
-        histories: metric → (step, value) of those that were measured several times; the last value is that of `metrics`
-            where it stands there.
+        metrics: last value of each metric; finite.
+        histories: metric → (step, value), of metrics that were measured several times; for a metric that is also in
+            `metrics`, the last value is the same.
         texts, arrays: artifacts by file name.
-        status: how the run ends.
-        seconds: between its start and its end.
-        dataset, fingerprint: what it was trained on; empty of a sweep.
+        status: status with which the run ends.
+        seconds: time from its start to its end.
+        dataset, fingerprint: dataset that the model was trained on, and its fingerprint; empty for a sweep.
     """
 
     kind: Kind
@@ -92,13 +92,13 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class CellTrial:
-    """What a cell keeps of a trial to summarise it.
+    """The part of a trial that a cell keeps for its summary.
 
     Attributes:
-        phase, asked, chosen: as it is shown.
-        status: how it ended.
-        metrics: of a trial that is ok.
-        confusion: [true][observed]; None where the model has none.
+        phase, asked, chosen: as in the `ShownTrial`.
+        status: how the trial ended.
+        metrics: metrics of a trial that is ok; else empty.
+        confusion: confusion matrix [true][observed]; None where the model has none.
     """
 
     phase: Phase
@@ -110,7 +110,7 @@ class CellTrial:
 
 
 def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environment: Mapping[str, str]) -> RunRecord:
-    """Returns the nested run of a trial; the parent's id is not among its tags yet."""
+    """Returns the nested run of a trial; its tags lack the parent's id, which is added later."""
     spec = trial.spec
     metrics = {name: value for name, value in result.metrics.items() if math.isfinite(value)}
     costs = {
@@ -173,16 +173,17 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
 
 
 def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -> RunRecord:
-    """Returns the parent run of a cell: the mean over its seeds of a few metrics, under their own names, the one that
-    ranks or chooses first. Means, standard deviations and n of all stand in a file, numbers of trials in tags.
+    """Returns the parent run of a cell. Its metrics are the means over seeds of a few metrics, under their own names;
+    the metric that ranks or chooses comes first. A file has mean, standard deviation and n of all metrics; tags have
+    numbers of trials.
 
-    Only trials that are asked for are summarised; all of them where none is. Where some trials are for the report, only
-    those are: the points of a search were chosen by their scores.
+    Only trials that are asked for are summarised, or all trials where none is asked for. Where some of these are report
+    trials, only report trials are summarised, because a search has chosen its points by their scores.
 
     Args:
         shown: any trial of the cell.
-        trials: all of them.
-        sweep: its name.
+        trials: all trials of the cell.
+        sweep: name of the sweep.
     """
     spec, known = shown.spec, list(trials)
     asked = [trial for trial in known if trial.asked]
@@ -218,12 +219,12 @@ def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -
 
 
 def _few(names: Iterable[str], *, searched: bool) -> list[str]:
-    """Returns the metrics that a cell shows. MLflow keeps them in the order in which they are first written, and a
-    comparison of runs opens with the first one.
+    """Returns the metrics that a cell shows, in order. MLflow keeps the order in which metrics are first written, and
+    its comparison of runs opens with the first one.
 
     Args:
-        names: of all that it has.
-        searched: whether they are of a search, which looks at dev items, or at held-out answers.
+        names: names of all metrics of the cell.
+        searched: whether they are of a search, which is scored on dev items or on held-out labels.
     """
     shown = [name for name in names if metric_kind(name) not in _IN_THE_FILE_ALONE and not is_count(name)]
     headed = shown
@@ -234,7 +235,7 @@ def _few(names: Iterable[str], *, searched: bool) -> list[str]:
 
 
 def cell_name(shown: ShownTrial) -> str:
-    """Returns how the run of a cell without a rank is called: its model, its dataset, and the searched parameters."""
+    """Returns the name of the run of a cell without a rank: its model, its dataset, and the searched parameters."""
     spec = shown.spec
     point = ", ".join(f"{name} {_text(value)}" for name, value in spec.point.items())
     parts = (shown.label, shown.on, point)
@@ -242,7 +243,7 @@ def cell_name(shown: ShownTrial) -> str:
 
 
 def mean_confusion(trials: Iterable[CellTrial]) -> list[list[float]] | None:
-    """Returns the mean over the reported trials of their crowd's matrix; None where no model of them has one."""
+    """Returns the mean of the crowd's confusion matrices over the reported trials; None where no trial has one."""
     reported = [trial for trial in trials if trial.asked and trial.phase == "report"]
     known = [trial.confusion for trial in reported if trial.confusion is not None]
     if not known:
@@ -279,7 +280,7 @@ def params_of(spec: TrialSpec) -> dict[str, str]:
 
 
 def _histories(result: TrialResult, metrics: Mapping[str, float]) -> dict[str, list[tuple[int, float]]]:
-    """Returns the objective by step, and the learning curve, which ends with its final value."""
+    """Returns the histories of the objective and of the watched metric, whose curve ends with its final value."""
     histories: dict[str, list[tuple[int, float]]] = {}
     if objective := _thinned(list(enumerate(result.objective))):
         histories["objective"] = objective
@@ -293,8 +294,7 @@ def _histories(result: TrialResult, metrics: Mapping[str, float]) -> dict[str, l
 
 
 def _thinned(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Returns at most `HISTORY_LIMIT` evenly spaced points, the first and the last among them, without the
-    non-finite."""
+    """Returns at most `HISTORY_LIMIT` evenly spaced points with the first and the last, without non-finite values."""
     last = len(points) - 1
     places: Iterable[int] = range(last + 1)
     if last >= HISTORY_LIMIT:
@@ -303,7 +303,7 @@ def _thinned(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
 
 
 def _file_name(name: str) -> str:
-    """Returns the file name of an array: whatever a model calls it, it stays in its folder."""
+    """Returns the file name of an array, which stays in its folder whatever name the model chose."""
     return f"{_UNSAFE.sub('_', name)[:NAME_LIMIT]}.npy"
 
 
@@ -325,10 +325,10 @@ def _fitting(values: Mapping[str, str], limit: int) -> dict[str, str]:
 
 
 def _key(name: str) -> str:
-    """MLflow's names: word characters, dashes, dots, spaces, colons, slashes."""
+    """Returns a name with the characters that MLflow allows: word characters, dashes, dots, spaces, colons, slashes."""
     return _UNUSUAL.sub("_", name)[:KEY_LIMIT]
 
 
 def _cut(text: str, limit: int) -> str:
-    text = plain(text)  # databases refuse lone surrogates, some of them null characters
+    text = plain(text)  # databases refuse lone surrogates, and some refuse null characters
     return text if len(text) <= limit else text[: limit - len(MARKER)] + MARKER

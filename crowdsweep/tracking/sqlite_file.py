@@ -1,12 +1,13 @@
-"""How a sqlite database is written while a sweep runs: without waiting for the disk at every commit.
+"""Settings of a sqlite database while a sweep runs: commits do not wait for the disk.
 
-MLflow commits about eight times a run and leaves sqlite at its defaults, with which a commit waits for the disk several
-times: 40 to 110 ms a trial of doing nothing. With a write-ahead log a commit only appends to a second file, and readers
-(`crowdsweep ui`) and the writer do not stop each other. `synchronous=NORMAL` then waits at checkpoints alone. A driver
-that is killed loses nothing; a machine that loses power may lose the last commits, never the database, and the next
-driver or `crowdsweep mirror` writes again what is missing.
+MLflow commits about eight times per run and leaves sqlite at its defaults, with which a commit waits for the disk
+several times: 40 to 110 ms of idle time per trial. With a write-ahead log a commit only appends to a second file, and
+readers (`crowdsweep ui`) and the writer do not block each other. With `synchronous=NORMAL` only checkpoints wait for
+the disk. A driver that is killed loses nothing. A machine that loses power may lose the last commits, never the
+database; the next driver or `crowdsweep mirror` writes the missing runs again.
 
-The log belongs to one machine, so that a database on a file system that others may mount stays as it was.
+A write-ahead log works on one machine only. A database on a file system that others may mount is therefore left as it
+was.
 """
 
 import contextlib
@@ -19,17 +20,17 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 SHARED = ("9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gfs", "gluster", "gpfs", "lustre", "nfs", "smb", "virtiofs")
-"""File systems that more than one machine may have mounted; the beginnings of their names."""
+"""Beginnings of the names of file systems that several machines may mount."""
 
 _MOUNTS = Path("/proc/self/mounts")
 _PATIENCE_S = 0.5
 
 
 class SqliteFile:
-    """One database file that SQLAlchemy's engines of this process write to.
+    """A database file that the SQLAlchemy engines of this process write to.
 
     Args:
-        path: of the file; it exists when `hasten` is called.
+        path: path of the file, which must exist when `hasten` is called.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +39,7 @@ class SqliteFile:
         self._listening = False
 
     def hasten(self) -> None:
-        """Turns the write-ahead log on, for connections that are opened from now on; may be repeated."""
+        """Turns on the write-ahead log for connections opened from now on; may be repeated."""
         if is_shared(self._path) or self._switched("WAL") != "wal":
             return
         if not self._listening:
@@ -46,14 +47,14 @@ class SqliteFile:
             self._listening = True
 
     def rest(self) -> None:
-        """Makes one complete file of it again, unless somebody else has it open; `hasten` may follow. Never raises."""
+        """Merges the log into the file, unless another program has it open; `hasten` may follow. Never raises."""
         if not self._listening:
             return
         event.remove(Engine, "connect", self._connected)
         self._listening = False
         for entry in self._entries:
             if not entry.in_use:
-                entry.invalidate()  # it is opened anew by whoever asks for it next
+                entry.invalidate()  # its next user connects anew
         self._entries.clear()
         if self._switched("DELETE") != "delete":
             self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -65,7 +66,7 @@ class SqliteFile:
 
     def _is_ours(self, connection: sqlite3.Connection) -> bool:
         file = connection.execute("PRAGMA database_list").fetchone()[2]
-        with contextlib.suppress(OSError):  # one of the two is gone, or in memory
+        with contextlib.suppress(OSError):  # a file is gone, or the database is in memory
             return self._path.samefile(file)
         return False
 
@@ -73,7 +74,7 @@ class SqliteFile:
         return self._ask(f"PRAGMA journal_mode={mode}")
 
     def _ask(self, pragma: str) -> str:
-        """Returns the answer; empty where sqlite cannot do it now."""
+        """Returns the answer to a pragma; empty where sqlite cannot run it now."""
         with (
             contextlib.suppress(sqlite3.Error),
             contextlib.closing(sqlite3.connect(self._path, timeout=_PATIENCE_S)) as database,
@@ -83,7 +84,7 @@ class SqliteFile:
 
 
 def is_shared(path: Path, mounts: Path = _MOUNTS) -> bool:
-    """Whether a file lies where other machines may reach it; False where the system does not tell."""
+    """Whether a file is on a file system that other machines may mount; False where the system does not tell."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""MLflow's page of a whole sweep: one run on top, and the names of its cells once they are ranked."""
+"""MLflow's page of a whole sweep: one top run, and the names of its cells once they are ranked."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,19 @@ from crowdsweep.record.events import SweepStarted
 from crowdsweep.tracking.run_records import PREFIX
 
 ORDER = PREFIX + "order"
-"""Tag by which a list of runs is sorted: the sweep, then its ranked cells, best first, then the others."""
+"""Tag that sorts a list of runs: the sweep's top run, then its ranked cells, best first, then the others."""
 FIRST, RANKED, POINT, LAST = "0", "1", "2", "9"
-"""Beginnings of its values."""
+"""Beginnings of the values of `ORDER`: the top run, ranked cells, points of searches, and the rest."""
 SCORE, LOW, HIGH, RANK = "Score", "Score_low", "Score_high", "Score_rank"
-"""Metrics of a ranked cell. Capitals sort first, and MLflow's pages begin with what sorts first."""
+"""Metrics of a ranked cell. Capitals sort first, and MLflow's pages begin with the metric that sorts first."""
 SEARCHED = "Score_searched"
-"""Metric of a point of a search: what chose among them, on other data and seeds than `Score`."""
+"""Metric of a point of a search: the score by which the search chose, on other data and seeds than `Score`."""
 NOT_RANKED = 0.0
-"""Rank of a cell that had one: MLflow keeps a metric for good."""
+"""Rank of a cell that had one and lost it, because MLflow cannot delete a metric."""
 
 VIEW = "crowdsweep"
 KIND_OF_EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
-"""Tag by which MLflow 3 tells experiments with training runs from those with prompts and traces."""
+"""Tag by which MLflow 3 distinguishes experiments with training runs from those with prompts and traces."""
 _TRAINING = "workflowType=machine_learning"
 DESCRIPTION = "mlflow.note.content"
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
@@ -36,9 +36,9 @@ class CellShown:
     """How a cell's run is shown.
 
     Attributes:
-        name: of the run; with a rank `1 · dl-em · labelme individual · 83.7 %`.
-        order: sorts, as text.
-        metrics: what a list of runs begins with, `Score` and its like; empty where it has none.
+        name: name of the run; with a rank `1 · dl-em · labelme individual · 83.7 %`.
+        order: sort key, compared as text.
+        metrics: metrics that a list of runs begins with, such as `Score`; empty where the cell has none.
     """
 
     name: str
@@ -48,16 +48,16 @@ class CellShown:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPage:
-    """The run on top of a sweep.
+    """Content of a sweep's top run, and how its cells are shown.
 
     Attributes:
-        sweep, store: its name, and the id of its store.
-        description: paragraphs of Markdown: what the sweep found.
-        tags: facts of it, such as numbers of trials.
-        metrics: of the best cell, where there is one dataset.
+        sweep, store: name of the sweep, and id of its store.
+        description: paragraphs of Markdown that say what the sweep found.
+        tags: facts about the sweep, such as numbers of trials.
+        metrics: metrics of the best cell, where there is one dataset.
         files: artifacts by name.
-        cells: by key, every cell that ever was.
-        compared: what the comparison is of → keys of cells, best first.
+        cells: every cell that the sweep ever had, by key.
+        compared: title of a comparison → keys of its cells, best first.
         params: hyper-parameters to show beside the scores.
     """
 
@@ -73,46 +73,45 @@ class SweepPage:
 
 
 def store_id(first: SweepStarted) -> str:
-    """Returns what tells the runs of one store from those of another whose sweep has the same name: when and where its
-    first driver began. A store that is moved keeps it."""
+    """Returns an id that distinguishes a store's runs from those of another store whose sweep has the same name. It is
+    a hash of when and where the first driver began, so a moved store keeps its id."""
     return blake2b(f"{first.time!r} {first.environment.get('host', '')}".encode(), digest_size=8).hexdigest()
 
 
 def compare_link(runs: Sequence[str], experiment: str) -> str:
-    """Returns where MLflow's pages compare runs, the first of them at least, as a link between them: hyper-parameters
-    that differ against the metric that sorts first."""
+    """Returns the link within MLflow's pages that compares runs, at most the first `_MOST_COMPARED`: hyper-parameters
+    that differ, against the metric that sorts first."""
     told = json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":"))
     return f"#/compare-runs?runs={quote(told)}&experiments={quote(json.dumps([experiment]))}&{_TRAINING}"
 
 
 def file_link(run: str, experiment: str, name: str) -> str:
-    """Returns where MLflow's pages show a file of a run, as a link between them."""
+    """Returns the link within MLflow's pages that shows a file of a run."""
     return f"#/experiments/{experiment}/runs/{run}/artifacts/{quote(name)}?{_TRAINING}"
 
 
 def runs_link(experiment: str, *, viewed: bool) -> str:
-    """Returns where MLflow's pages list the runs of a sweep, as a link between them.
+    """Returns the link within MLflow's pages that lists the runs of a sweep.
 
-    Without the kind of work MLflow 3 opens its pages for prompts and traces.
+    Without a workflow type in the link, MLflow 3 opens its pages for prompts and traces.
 
     Args:
-        experiment: its id.
-        viewed: whether the experiment has the tag of `view`; a link to a view that is missing is an error.
+        experiment: id of the experiment.
+        viewed: whether the experiment has the tag of `view`; a link to a missing view is an error.
     """
     return f"#/experiments/{experiment}/runs?{_TRAINING}" + (f"&viewStateShareKey={VIEW}" if viewed else "")
 
 
 def experiments_link() -> str:
-    """Returns where MLflow's pages list experiments, as a link between them."""
+    """Returns the link within MLflow's pages that lists experiments."""
     return f"#/experiments?{_TRAINING}"
 
 
 def view(params: Sequence[str]) -> dict[str, str]:
-    """Returns the tag of an experiment that says how its list of runs looks at first: which runs, in which order, with
-    which columns.
+    """Returns the experiment tag that sets the initial view of its list of runs: filter, order and columns.
 
     Args:
-        params: hyper-parameters to show.
+        params: hyper-parameters to show as columns.
     """
     shown = list(params)[:_MOST_COLUMNS]
     columns = [*(("metrics", name) for name in (SCORE, LOW, HIGH, RANK, SEARCHED)), ("params", "model")]

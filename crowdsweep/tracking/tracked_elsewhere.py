@@ -1,4 +1,4 @@
-"""A sweep whose runs are not in the database beside its record: where they are, and what of it can be served here."""
+"""A sweep whose runs are not in the database beside its record: where they are, and whether they can be served here."""
 
 import os
 import shlex
@@ -14,17 +14,17 @@ from crowdsweep.tracking.artifact_places import FOLDER
 from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
 from crowdsweep.tracking.uri import database_file, sqlite_uri, tracking_uri
 
-_OF_MLFLOW = "mlruns"  # its folder for the artifacts of a database on a server, where the sweep was started
+_OF_MLFLOW = "mlruns"  # MLflow's artifact folder for a database on a server, where the sweep was started
 
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """What MLflow's server is started on.
+    """What MLflow's server is started with.
 
     Attributes:
-        uri: of the database, with the name and the password that it needs.
+        uri: URI of the database, with the name and the password that it needs.
         artifacts: the one folder whose files are served.
-        runs: link to the sweep's runs, between the server's pages.
+        runs: link to the sweep's runs, within the server's pages.
         remote: whether artifacts in object stores are served too, with the credentials of the environment.
     """
 
@@ -35,14 +35,14 @@ class Served:
 
 
 def place_elsewhere(state: JournalState, database: Path) -> str | None:
-    """Returns the URI of where a sweep's runs are that are not in the database beside its record, without secrets; None
-    where they are in it, or nowhere.
+    """Returns the URI, without secrets, of the place elsewhere that has a sweep's runs; None where they are in the
+    database beside its record, or nowhere.
 
-    The sweep file says where they are, or the place that they were last written to.
+    It is the place that the sweep file names, or else the one that the runs were last written to.
     """
     own, asked = sqlite_uri(database), state.config.get("tracking", {}).get("uri")
     places = [asked] if asked else [] if database.is_file() else [*state.runs][::-1]
-    for place in map(without_credentials, places):  # a record may be anybody's
+    for place in map(without_credentials, places):  # the record may be anybody's
         file = database_file(place)
         if place != own and (file is None or file.is_file()):
             return place
@@ -50,8 +50,8 @@ def place_elsewhere(state: JournalState, database: Path) -> str | None:
 
 
 def address_of(state: JournalState, place: str) -> str | None:
-    """Returns the address of a sweep's runs on a tracking server; None where the place is no such server, or the
-    record keeps a part of it only."""
+    """Returns the web address of a sweep's runs on a tracking server; None where the place is not such a server, or the
+    record has only a part of its URI."""
     if not place.startswith(("http://", "https://")) or HIDDEN in place:
         return None
     known = state.runs.get(place)
@@ -59,20 +59,21 @@ def address_of(state: JournalState, place: str) -> str | None:
 
 
 def is_of_a_server(place: str) -> bool:
-    """Whether a place is a tracking server, which has pages of its own; else it is a database."""
+    """Whether a place is a tracking server, which has its own pages, and not a database."""
     return place.startswith(("http://", "https://", "databricks"))
 
 
 def served_elsewhere(store: Store, state: JournalState, place: str) -> Served:
-    """Looks whether a database elsewhere can be served. Nothing is made there, as a record alone names it.
+    """Checks that a database elsewhere can be served, and returns what to serve. It creates nothing there, because only
+    a record names the place.
 
     Args:
-        store: of the sweep.
-        state: what its record says.
-        place: of `place_elsewhere`.
+        store: store of the sweep.
+        state: state of its record.
+        place: place as `place_elsewhere` returns it.
 
     Raises:
-        BadInput: it does not answer, is none of MLflow's, or needs a name and a password that nobody gave.
+        BadInput: the database does not answer, is not MLflow's, or needs a name and a password that were not given.
     """
     uri = tracking_uri(store, place)
     file = database_file(uri)
@@ -96,7 +97,7 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> Served:
 
 
 def told_of_server(state: JournalState, place: str) -> str:
-    """Returns where a sweep's runs are seen that a tracking server has."""
+    """Returns a message that says where the runs of a sweep on a tracking server can be seen."""
     if address := address_of(state, place):
         return f"this sweep is tracked on {place}: {address}"
     return f"this sweep is tracked on {place}: open it there"
@@ -106,5 +107,5 @@ def mirror_words(store: Store, state: JournalState) -> str:
     """Returns the command that writes a sweep's runs into the database beside its record."""
     mirror = f"crowdsweep mirror {shlex.quote(str(store))}"
     if os.environ.get("MLFLOW_TRACKING_URI") and not state.config.get("tracking", {}).get("uri"):
-        mirror = f"MLFLOW_TRACKING_URI= {mirror}"  # else it would write to the place that the variable names
+        mirror = f"MLFLOW_TRACKING_URI= {mirror}"  # without it, `mirror` would write to the variable's place
     return mirror

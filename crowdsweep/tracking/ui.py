@@ -1,4 +1,4 @@
-"""Opens a sweep's runs in MLflow's own pages, on loopback."""
+"""Opens a sweep's runs in MLflow's own pages, on the loopback address."""
 
 import errno
 import html
@@ -42,8 +42,8 @@ _GRACE_S = 2.0
 _LOOK_S = 0.1
 _LINES_OF_LOG = 30
 _NEAR = 50
-# Starts the server in a folder of its own, which is empty, and ends all of its processes when the pipe that its parent
-# holds is closed, however that comes. It makes the folder, and not its parent, which may be killed between the two.
+# The supervisor: starts the server in an empty folder of its own, and ends all of its processes when the pipe that its
+# parent holds is closed for any reason. It creates the folder itself, because its parent may be killed in between.
 _KEEP = f"""
 import os, shutil, signal, subprocess, sys, threading
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
@@ -75,13 +75,13 @@ os._exit(abs(code))
 
 
 def serve(store: Store, port: int, announce: Callable[[str], object]) -> int:
-    """Serves the database that has a sweep's runs until it is interrupted; returns the server's exit code. What is
-    served answers who has the link that is announced (`mlflow_guard`).
+    """Serves the database that has a sweep's runs until it is interrupted; returns the server's exit code. Only those
+    who have the announced link are let in (`mlflow_guard`).
 
-    Of a sweep that is tracked on a server, its pages there are opened instead.
+    For a sweep that is tracked on a server, opens its pages there instead, and returns 0.
 
     Raises:
-        BadInput: the sweep has no MLflow runs, or its database cannot be used, or somebody listens on the port.
+        BadInput: the sweep has no MLflow runs, its database cannot be used, or another program listens on the port.
     """
     database = whole(str(store)) / DATABASE
     state = read_journal(store)
@@ -106,7 +106,7 @@ def serve(store: Store, port: int, announce: Callable[[str], object]) -> int:
 
 
 def _of_store(store: Path, state: JournalState, database: Path, port: int, announce: Callable[[str], object]) -> Served:
-    """Returns what is served of a sweep whose runs are beside its record."""
+    """Returns what to serve for a sweep whose runs are in the database beside its record."""
     if not database.is_file():
         raise BadInput(_why_none(store, state))
     if database.is_symlink():
@@ -124,11 +124,11 @@ def _serve(served: Served, port: int, announce: Callable[[str], object]) -> int:
     announce(f"MLflow (Ctrl-C ends it): {link}")
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
     environment |= {TOKEN: token, ARTIFACTS: str(served.artifacts), REMOTE: "yes" if served.remote else ""}
-    environment["MLFLOW_BACKEND_STORE_URI"] = served.uri  # every user of a machine can read what stands in a command
-    environment["_MLFLOW_WEBHOOK_ALLOWED_SCHEMES"] = "none"  # a database may name whom to tell of what is done here
+    environment["MLFLOW_BACKEND_STORE_URI"] = served.uri  # all users of a machine can read command lines
+    environment["_MLFLOW_WEBHOOK_ALLOWED_SCHEMES"] = "none"  # a database may name webhooks
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # six processes that no page of ours needs
-    # The server's own children look for modules where they stand: in a folder that is empty.
-    # What it logs is for nobody, unless it ends by itself.
+    # The server's child processes import modules from their working directory, which is therefore an empty folder.
+    # The server's log is shown only if the server ends by itself.
     place = Path(tempfile.gettempdir()) / f"crowdsweep-ui-{secrets.token_hex(8)}"
     with _removed(place), tempfile.TemporaryFile() as log, _signals() as signals:
         supervisor = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
@@ -147,7 +147,7 @@ def _serve(served: Served, port: int, announce: Callable[[str], object]) -> int:
                 _open(link, place)
             time.sleep(_LOOK_S)
         if signals:
-            supervisor.communicate()  # it ends when its pipe is closed
+            supervisor.communicate()  # closes its pipe, which ends it
             return 0
         log.seek(0)
         said = redacted(log.read().decode(errors="replace"), served.uri)
@@ -156,7 +156,7 @@ def _serve(served: Served, port: int, announce: Callable[[str], object]) -> int:
 
 
 def _why_none(store: Path, state: JournalState) -> str:
-    """Returns why there are no runs to be seen, and how there will be some."""
+    """Returns a message that says why there are no runs to show, and how to get some."""
     found = f"{store}: expected MLflow runs in {DATABASE}, found none"
     driver = driver_of(store)
     if driver is not None and driver.here:
@@ -165,10 +165,10 @@ def _why_none(store: Path, state: JournalState) -> str:
 
 
 def _relocated(store: Path, state: JournalState, database: Path, announce: Callable[[str], object]) -> str:
-    """Points a database's artifacts to where it lies now; returns the link to the sweep's runs.
+    """Points a database's artifact locations to where the database is now; returns the link to the sweep's runs.
 
     Raises:
-        BadInput: the database cannot be used; the message says whether to wait, to see to the file, or to make another.
+        BadInput: the database cannot be used; the message says whether to wait, to check the file, or to make another.
     """
     try:
         for named in relocate_artifacts(database, whole=True):
@@ -187,18 +187,18 @@ def _relocated(store: Path, state: JournalState, database: Path, announce: Calla
 
 
 def _runs_of(state: JournalState, database: Path) -> str:
-    """Returns the link to the sweep's runs, between the server's pages; to all experiments where they are not known."""
+    """Returns the link to the sweep's runs within the server's pages, or to all experiments if it is not known."""
     name = state.config.get("tracking", {}).get("experiment") or state.name
     found = experiment_in(database, name, VIEW_TAG)
     return experiments_link() if found is None else runs_link(found[0], viewed=found[1])
 
 
 def _open(link: str, folder: Path) -> None:
-    """Opens a browser by a file that leads to a link: what a browser is started with, every user of a machine can read.
+    """Opens a browser with a file that redirects to a link, because all users of a machine can read command lines.
 
     Args:
-        link: with the token.
-        folder: that its owner alone can read.
+        link: link with the token.
+        folder: folder that only its owner can read.
     """
     page = folder / "open.html"
     page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">')
@@ -206,7 +206,7 @@ def _open(link: str, folder: Path) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether a person sits before this terminal who has windows: else a browser would take the terminal."""
+    """Whether a person uses this terminal on a graphical desktop; else a browser would take over the terminal."""
     windows = sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return bool(windows) and sys.stdout.isatty()
 
@@ -218,7 +218,7 @@ def _answers(port: int) -> bool:
 
 @contextmanager
 def _removed(folder: Path) -> Generator[None]:
-    """Removes a folder in the end, where who should have done so was killed."""
+    """Removes a folder at the end, in case the supervisor that should have done so was killed."""
     try:
         yield
     finally:
@@ -227,7 +227,7 @@ def _removed(folder: Path) -> Generator[None]:
 
 @contextmanager
 def _signals() -> Generator[list[int]]:
-    """Collects the signals that ask a process to end; none of them breaks anything off."""
+    """Collects the signals that ask a process to end, without letting them interrupt it."""
     heard: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, lambda number, _: heard.append(number)) for number in numbers}
@@ -250,7 +250,7 @@ def _check_free(port: int) -> None:
 
 
 def _why_not(port: int) -> Exception | None:
-    """Returns why nobody could listen on a port; None where one can."""
+    """Returns the error that prevents listening on a port; None where there is none."""
     try:
         with socket.socket() as asked:
             asked.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

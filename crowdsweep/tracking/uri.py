@@ -1,4 +1,4 @@
-"""Where MLflow runs go: the tracking URI and what follows from it."""
+"""The tracking URI, which says where MLflow runs go, and what follows from it."""
 
 import os
 import shlex
@@ -12,17 +12,17 @@ from crowdsweep.record.shown_uri import HIDDEN, without_credentials
 from crowdsweep.record.store_uri import Store
 
 DATABASE = "mlflow.db"
-"""Name of a store's own database."""
+"""File name of a store's own database."""
 
 
 def tracking_uri(store: str | Store, uri: str | None = None) -> str:
-    """Returns where runs go: `uri`, else MLFLOW_TRACKING_URI, else a database in the store's folder.
+    """Returns the URI that runs go to: `uri`, else MLFLOW_TRACKING_URI, else a database in the store's folder.
 
-    A record keeps a URI without its secrets: where the variable says the same place with them, it is the variable's.
+    A record keeps a URI without its secrets. Where the variable names the same place with secrets, its value is used.
 
     Raises:
-        BadInput: the store is no local folder, or its database is a link, and nothing says where else; or the URI is a
-            recorded one that lacks a part.
+        BadInput: no URI is given, and the store is not a local folder or its database is a link; or the URI is a
+            recorded one whose secrets are hidden.
     """
     given = os.environ.get("MLFLOW_TRACKING_URI")
     chosen = given if uri and given and without_credentials(given) == uri else uri or given
@@ -45,16 +45,16 @@ def tracking_uri(store: str | Store, uri: str | None = None) -> str:
 
 
 def has_place(store: str | Store, uri: str | None = None) -> bool:
-    """Whether runs have somewhere to go: no database lives in an object store, so of a sweep there it must be said."""
+    """Whether runs have a place to go to: an object store cannot hold a database, so a sweep there needs a URI."""
     return bool(uri or os.environ.get("MLFLOW_TRACKING_URI")) or "://" not in str(store)
 
 
 def recorded_uri(store: str | Store, config: Mapping[str, Any], given: str | None = None) -> str:
-    """As `tracking_uri` of what a person gives, else of the sweep file that a record keeps. A record may be somebody
-    else's: no file is made where it says alone.
+    """Returns `tracking_uri` of the given URI, else of the one in the recorded sweep file. The record may be somebody
+    else's: a database that only the record names must exist already, unless it is in the store's folder.
 
     Raises:
-        BadInput: as `tracking_uri`; or it names a database elsewhere that is not there.
+        BadInput: as in `tracking_uri`; or the record names a database elsewhere that does not exist.
     """
     if given:
         return tracking_uri(store, given)
@@ -69,21 +69,22 @@ def recorded_uri(store: str | Store, config: Mapping[str, Any], given: str | Non
 
 
 def whole(folder: str | Path) -> Path:
-    """Returns the absolute path of a folder without `..`, as places of artifacts are compared with it: where there is
-    one, links before it are followed, as the system does."""
+    """Returns the absolute path of a folder without `..`, to compare with artifact locations. Where the path has a
+    `..`, links before it are resolved, as the system does."""
     path = Path(folder).absolute()
     return path.resolve() if ".." in path.parts else path
 
 
 def sqlite_uri(path: Path) -> str:
-    """Returns the tracking URI of a sqlite file; what would end the path in a URI is escaped."""
+    """Returns the tracking URI of a sqlite file; characters that would end the path in a URI are escaped."""
     return "sqlite:///" + str(path).replace("%", "%25").replace("?", "%3F")
 
 
 def log_in(uri: str) -> str:
-    """Moves the name and password of a tracking server's URI to where MLflow looks for them; returns the URI without.
+    """Moves the name and password of a tracking server's URI to MLflow's environment variables; returns the URI without
+    them.
 
-    MLflow's own errors cite the URI that it was given, and they are logged.
+    MLflow's own errors quote the URI that it was given, and they are logged.
     """
     scheme, _, rest = uri.partition("://")
     named, at, place = rest.rpartition("@")
@@ -96,7 +97,7 @@ def log_in(uri: str) -> str:
 
 
 def database_file(uri: str) -> Path | None:
-    """Returns the sqlite file that a tracking URI means; None where it means something else."""
+    """Returns the sqlite file that a tracking URI names; None where it names something else."""
     database = uri.removeprefix("sqlite:///").partition("?")[0]
     if not uri.startswith("sqlite:///") or database in ("", ":memory:"):
         return None
