@@ -1,5 +1,4 @@
-"""The driver's handling of checkpoints: into the store, from there to the next slot of their trial, and removed in the
-end.
+"""The driver's handling of checkpoints: stores them, passes them to the next slot of their trial, and removes them.
 
 A checkpoint saves time and affects no number. So one that cannot be written or read costs a warning, and no trial.
 """

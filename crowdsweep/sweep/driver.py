@@ -182,8 +182,9 @@ class Driver:
             self._go_on(run)
 
     def _go_on(self, run: SearchRun) -> None:
-        """Advances a search as far as its finished trials allow. A search whose searcher fails stops there; the other
-        searches continue.
+        """Advances a search as far as its finished trials allow.
+
+        A search whose searcher fails stops there; the other searches continue.
         """
         if id(run) in self._broken:
             return
@@ -197,8 +198,7 @@ class Driver:
             self._want(step, run.search.cell, run)
 
     def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
-        """Writes a step's events and trials to the journal and the mirrors, then queues the trials that have no result
-        yet.
+        """Records a step's events and trials in the journal and the mirrors, then queues the trials without a result.
         """
         key = run.search.key if run is not None else ""
         curve_spec = CurveSpec(metric=cell.metric.name, every=self._plan.config.report_every)
@@ -267,8 +267,9 @@ class Driver:
             self._go_on(run)
 
     def _kept(self, event: Event) -> Event:
-        """Returns an event as the journal records it: a finished trial is judged by the searches that asked for it, and
-        its arrays are moved into the store.
+        """Returns an event as the journal records it.
+
+        A finished trial is judged by the searches that asked for it, and its arrays are moved into the store.
         """
         if not isinstance(event, TrialFinished):
             return event
@@ -298,8 +299,9 @@ class Driver:
         self._flying.remove(result.key)  # absent if taken back as not begun though it had begun
 
     def _stop_if_due(self) -> None:
-        """Decides whether to submit no more trials. If so, takes back the trials that have not begun; those that run
-        may finish.
+        """Decides whether to submit no more trials.
+
+        If so, takes back the trials that have not begun; those that run may finish.
         """
         interrupted = self._interrupts is not None and self._interrupts.count > 0
         if self._stopping is SweepStatus.INTERRUPTED or (self._stopping is not None and not interrupted):

@@ -75,8 +75,9 @@ def bars_of(
     earlier: Iterable[Sequence[TrialSpec]],
     results: Mapping[str, TrialResult],
 ) -> dict[str, Bar]:
-    """Returns trial key → bar that ends this trial early, for the trials of one point; trials of which too little is
-    known have no bar.
+    """Returns trial key → bar that ends this trial early, for the trials of one point.
+
+    Trials of which too little is known have no bar.
 
     Args:
         rule: the median rule of the search.

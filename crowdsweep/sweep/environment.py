@@ -10,9 +10,7 @@ from crowdsweep.errors import BadInput
 
 
 def environment() -> dict[str, str]:
-    """Returns the platform, the host, the versions of Python and the libraries, and the git commit of the current
-    folder, if any.
-    """
+    """Returns the platform, the host, the versions of Python and the libraries, and the folder's git commit, if any."""
     found = {"platform": platform.platform(), "host": socket.gethostname(), **versions()}
     commit = _git_commit()
     return {**found, "git_commit": commit} if commit else found

@@ -168,8 +168,9 @@ def _of_model(name: str) -> Iterator[str]:
 
 
 def _reflowed(text: str) -> str:
-    """Returns a docstring with its paragraphs wrapped for a terminal; tables and formulas, which are indented, stay as
-    they are.
+    """Returns a docstring with its paragraphs wrapped for a terminal.
+
+    Tables and formulas, which are indented, stay as they are.
     """
     parts = [part for part in text.strip("\n").split("\n\n") if part.strip()]
     return "\n\n".join(
@@ -185,7 +186,7 @@ def _filled(text: str, indent: str = "") -> str:
 
 
 def whole_schema() -> Schema:
-    """Returns the JSON Schema of sweep files as JSON-able data, with all models, datasets and templates that can be
-    named here.
+    """Returns the JSON Schema of sweep files, JSON-able, with all models, datasets and templates that files can name
+    here.
     """
     return sweep_schema({name: find_template(name).knobs for name in template_names()})

@@ -10,11 +10,10 @@ from crowdsweep.errors import ENDING_SIGNALS, Interrupted, counts_as_press
 
 
 class Interrupts:
-    """A counter of SIGINT, SIGTERM and SIGHUP while it is entered; the second signal interrupts code marked as
-    `abortable`.
+    """A counter of SIGINT, SIGTERM and SIGHUP while it is entered.
 
-    Code outside that mark is never interrupted, so that no row of the journal is half written. A SIGHUP that the
-    process was started to ignore (`nohup`) stays ignored.
+    The second signal interrupts code that is marked as `abortable`. Code outside that mark is never interrupted, so
+    that no row of the journal is half written. A SIGHUP that the process was started to ignore (`nohup`) stays ignored.
     """
 
     def __init__(self) -> None:
@@ -42,8 +41,9 @@ class Interrupts:
 
     @contextmanager
     def abortable(self, *, at_once: bool = False) -> Generator[None]:
-        """Marks code that the second Ctrl-C interrupts with `Interrupted`; raises that at once if there were two
-        already.
+        """Marks code that the second Ctrl-C interrupts with `Interrupted`.
+
+        Raises `Interrupted` at once if Ctrl-C has been pressed twice already.
 
         Args:
             at_once: whether the next Ctrl-C interrupts the code, even if it is the first.

@@ -9,8 +9,9 @@ _log = logging.getLogger(__name__)
 
 
 class Mirrors:
-    """A group of mirrors that receive the same events. Only the first failure of each mirror is logged; it receives
-    later events all the same.
+    """A group of mirrors that receive the same events.
+
+    Only the first failure of each mirror is logged; the mirror receives later events all the same.
     """
 
     def __init__(self, mirrors: Sequence[Mirror]) -> None:

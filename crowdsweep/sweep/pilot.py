@@ -118,8 +118,9 @@ class _Pilot:
         return {name: wanted for name, wanted in many.items() if wanted > FEW_STEPS}
 
     def cost(self) -> LinearCost:
-        """Returns the line through the costs of half the items and of all; where a fit takes long, through zero and a
-        tenth of them.
+        """Returns the line through the costs of half the items and of all items.
+
+        Where a fit takes long, the line goes through zero and the cost of a tenth of the items.
         """
         n_items = min(MOST_ITEMS, self.trial.training.n_items)
         tenth, half, whole = (_first_items(self.trial, max(1, n_items // part)) for part in (10, 2, 1))
@@ -136,8 +137,9 @@ class _Pilot:
         return LinearCost(fixed_s=max(0.0, whole_s - annotation_s * many), annotation_s=annotation_s)
 
     def _trial_s(self, sample: tuple[TrainingData, Gold]) -> float:
-        """Returns the seconds of a fit with all its steps, extrapolated from fits with few steps and with twice as many
-        of each kind.
+        """Returns the seconds of a fit with all its steps.
+
+        They are extrapolated from fits with few steps and with twice as many of each kind.
         """
         few_s = self._best_s(sample, {})
         total_s = few_s
@@ -155,8 +157,9 @@ class _Pilot:
         return best_s
 
     def _fit_s(self, sample: tuple[TrainingData, Gold], steps: Mapping[str, int]) -> float:
-        """Returns one trial's share of the seconds of one fit. Kinds of steps that `steps` does not name have
-        `FEW_STEPS` each.
+        """Returns one trial's share of the seconds of one fit.
+
+        Kinds of steps that `steps` does not name have `FEW_STEPS` each.
         """
         many = issubclass(self.info.model, FitsMany) and not self.info.deterministic
         n = REPLICAS if many else 1
@@ -223,8 +226,9 @@ class Pilots:
     def cost(
         self, key: str, info: ModelInfo, params: Mapping[str, Any], trial: Callable[[], TrialData]
     ) -> LinearCost | None:
-        """Returns what `measured_cost` finds, measured once for each key; None also where the model ends its process or
-        hangs.
+        """Returns what `measured_cost` finds, measured once for each key.
+
+        Returns None also where the model ends its process or hangs.
 
         Args:
             key: identifies everything that decides the cost.
@@ -245,9 +249,7 @@ class Pilots:
         self._forkserver.close()
 
     def _call(self, function: Callable[..., Any], info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Any:
-        """Calls a function of this module in the process; returns None where the process dies or takes longer than
-        `LONGEST_S`.
-        """
+        """Calls a function of this module in the process; None where the process dies, or `LONGEST_S` pass."""
         until = time.monotonic() + LONGEST_S
         try:
             call = Call(function=_called, arguments=(function, info.name, params, pilot_data(trial)))
@@ -267,9 +269,7 @@ class Pilots:
 
 
 def _called(function: Callable[..., Any], name: str, params: Mapping[str, Any], trial: TrialData) -> Any:
-    """Calls a function of this module, in the process, with the model of that name; None where the model cannot be
-    loaded.
-    """
+    """Calls a function of this module, in the process, with the model of that name; None where it does not load."""
     try:
         info = guarded(registered.model_info)(name)
     except ModelFault:

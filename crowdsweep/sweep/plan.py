@@ -103,9 +103,7 @@ class Plan:
 
     @property
     def n_trials(self) -> int:
-        """Number of trials, at most: a point that a search proposes twice runs once, and a pruned point runs on fewer
-        seeds.
-        """
+        """Number of trials, at most: a point proposed twice runs once, and a pruned point runs on fewer seeds."""
         return self.n_search + self.n_report
 
     @property
@@ -260,8 +258,9 @@ def _ready(
 
 
 def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tuple[Cell, str]:
-    """Returns a cell whose points can be scored, and why held-out annotations do not score them where they usually
-    would.
+    """Returns a cell whose points can be scored, and why held-out annotations do not score it.
+
+    The reason is empty where held-out annotations score it, or would not usually.
 
     Args:
         cell: the cell that is to be searched.
@@ -317,8 +316,9 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
 
 
 def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:
-    """Returns what a model needs at its hyper-parameters on these items; with a search, at any of the searched named
-    settings.
+    """Returns what a model needs at its hyper-parameters on these items.
+
+    Where some are searched, it is what any of their named settings needs.
     """
     settings = list(Space.parse(entry.space).settings()) if entry.space else [{}]
     found: frozenset[Need] = frozenset()

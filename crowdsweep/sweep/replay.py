@@ -126,9 +126,7 @@ def replay_trial(key: str, stores: Sequence[Store]) -> Replay:
 
 
 def _curve_to_the_stop(recorded: TrialResult | None, every: int) -> CurveSpec | None:
-    """Returns the curve spec that ends the fit where early stopping ended it before; None for a trial that was not
-    stopped early.
-    """
+    """Returns the curve spec that ends the fit where early stopping ended it before; None where nothing did."""
     if recorded is None or recorded.stopped_early is None:
         return None
     stop = recorded.stopped_early
@@ -143,9 +141,7 @@ def _curve_to_the_stop(recorded: TrialResult | None, every: int) -> CurveSpec | 
 
 
 def _run(spec: TrialSpec, base: CrowdDataset, curve_spec: CurveSpec | None, trial_minutes: float | None) -> TrialResult:
-    """Returns the result of a trial that the inline executor runs, so that this process survives whatever the model
-    does.
-    """
+    """Returns the result of a trial that the inline executor runs: this process survives whatever the model does."""
     with closing(InlineExecutor({base.fingerprint: base}, trial_minutes=trial_minutes)) as executor:
         executor.submit(Batch(specs=[spec], dataset=base.fingerprint, curve_spec=curve_spec))
         while True:

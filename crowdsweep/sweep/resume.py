@@ -23,9 +23,7 @@ MakeSearcher = Callable[[Search], PointSearcher]
 
 
 def recorded_config(config: SweepConfig) -> dict[str, Any]:
-    """Returns the sweep file with every default, without the credentials in the addresses of tracking and
-    notifications.
-    """
+    """Returns the sweep file with every default, without the credentials in the URLs of tracking and notification."""
     mapping = config_to_mapping(config)
     for section, key in (("tracking", "uri"), ("notify", "url")):
         if uri := mapping[section].get(key):
@@ -114,8 +112,9 @@ class _Guarded:
 
 
 def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearcher) -> list[SearchRun]:
-    """Returns the plan's searches, each in the state that the journal has; the journal also decides what a search was
-    told first.
+    """Returns the plan's searches, each in the state that the journal has.
+
+    The points that a search was told first come from the journal, too, where it has them.
     """
     told = {key: tuple(event.points) for key, event in state.told.items()}
     searches = [replace(search, told=told.get(search.key, search.told)) for search in plan.searches]
@@ -145,8 +144,9 @@ def told_first(plan: Plan, state: JournalState) -> list[PointsTold]:
 
 
 def data_changes(plan: Plan, state: JournalState) -> list[str]:
-    """Returns a sentence for each dataset that has changed since its finished trials ran; none where a trial on the
-    present data has finished.
+    """Returns a sentence for each dataset that has changed since its finished trials ran.
+
+    There is none where a trial on the present data has finished already.
     """
     done: dict[tuple[str, str], Counter[str]] = {}
     for spec in (state.specs[key] for key in state.results if key in state.specs):  # plans may be lost (`repair`)

@@ -53,8 +53,10 @@ _LEAST_COST = 1e-6  # of costs whose logarithm is taken: a clock may measure zer
 
 @dataclass(kw_only=True)
 class Step:
-    """The outcome of one step of a search: events for the journal, trials to run (one list for each point), and the
-    bars that end some of them early, by trial key.
+    """The outcome of one step of a search.
+
+    It has events for the journal, trials to run (one list for each point), and the bars that end some of them early, by
+    trial key.
     """
 
     events: list[Event] = field(default_factory=list[Event])
@@ -116,7 +118,7 @@ class SearchRun:
         self._values: dict[int, float | None] = {}
         self._exhausted = False
         self._specs: dict[int, list[TrialSpec]] = {}  # point → its trials that are wanted so far
-        self._held_back: dict[int, list[TrialSpec]] = {}  # point → trials that wait for its race
+        self._held_back: dict[int, list[TrialSpec]] = {}  # point → trials that wait until it is raced
         self._stopped: dict[int, float] = {}  # pruned point → its value
         self._known_selection = selected
         self.selected: Sequence[int] | None = None
@@ -213,8 +215,9 @@ class SearchRun:
             step.events.append(PointScored(search=self.search.key, number=number, value=value, further=further))
 
     def _select(self, step: Step, results: Results) -> None:
-        """Ends the search: its best distinct points run on the report seeds. Flagged points come last; the others are
-        ranked by value, then by number.
+        """Ends the search: its best distinct points run on the report seeds.
+
+        Points are ranked by value, then by number; flagged points come last.
         """
         sign = -1.0 if self.search.metric.goal == "maximize" else 1.0
         ranked = sorted(
@@ -269,7 +272,7 @@ class SearchRun:
                     self._stopped[number] = worth
 
     def _value_if_pruned(self, scores: Mapping[int, float], rivals: range, results: Results) -> float | None:
-        """Returns the value of a pruned point; None where it is not pruned, or there is no complete point to compare it
+        """Returns the value of a pruned point; None where it is not pruned, or no complete point is there to compare
         with.
         """
         goal = self.search.metric.goal
@@ -294,8 +297,9 @@ class SearchRun:
         return all(spec.key in results for spec in self._specs[number])
 
     def _scores(self, number: int, results: Results) -> dict[int, float]:
-        """Returns a point's scores by seed; empty where any of its trials failed or lacks an objective, having run for
-        another metric.
+        """Returns a point's scores by seed.
+
+        They are empty where any of its trials failed, or lacks an objective because it ran for another metric.
         """
         metric = self.search.metric
         done = {spec.seed: results[spec.key] for spec in self._specs[number]}

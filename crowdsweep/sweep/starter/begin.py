@@ -79,10 +79,10 @@ def begin_with_folder(folder: Path) -> StarterSweep:
 def asked_sweep(
     given: str | Path, overrides: Iterable[str] = (), tell: Callable[[str], object] = _log.info
 ) -> SweepConfig:
-    """Returns the sweep of a sweep file, of a dataset's folder, or of that name among the packaged sweeps
-    (`asked_file`).
+    """Returns the sweep of a sweep file, of a dataset's folder, or of that name among the packaged sweeps.
 
-    The sweep of a folder is its `sweep.yaml`, else the one that `init` would write.
+    The sweep of a folder is its `sweep.yaml`, else the one that `init` would write. `asked_file` finds what a name
+    means.
 
     Args:
         given: the file, folder or name.

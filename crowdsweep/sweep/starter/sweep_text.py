@@ -196,11 +196,10 @@ def _study_words(folder: Path, facts: Facts) -> str:
 
 
 def _levels(facts: Facts) -> list[int]:
-    """Returns the numbers of labels per item of a redundancy study, all smaller than what at least half of the items
-    have.
+    """Returns the numbers of labels per item of a redundancy study; empty where the study is not possible.
 
-    Without gold they start at 2, since an item that is scored by a held-out label has to keep one. The list is empty
-    where the study is not possible.
+    They are smaller than what at least half of the items have. Without gold they start at 2, since an item that is
+    scored by a held-out label has to keep one.
     """
     least = 2 if facts.offer.only_own_votes else 1
     enough = facts.labels_per_item >= _FEWEST_LABELS and (facts.holds_out or not facts.offer.only_own_votes)
@@ -230,8 +229,9 @@ def _entry(one: Chosen, *, search: bool = True) -> str:
 
 
 def _studied(chosen: Sequence[Chosen], default: str) -> list[Chosen]:
-    """Returns the cheapest of the models that the sweep runs and that need no gold, with the default model if it is
-    among these.
+    """Returns the cheapest of the models that the sweep runs and that need no gold.
+
+    The default model is among them if the sweep runs it.
     """
     taken = [one for one in chosen if not one.left_out and "gold" not in _needs(one)]
     first = sorted(taken, key=lambda one: one.candidate.name != default)[:_STUDIED]
