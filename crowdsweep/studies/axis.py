@@ -153,7 +153,7 @@ def curve_over(
     """Returns the curve of a metric over the axis, with a line for each model that has the metric.
 
     Args:
-        gold: labels of the models that saw gold.
+        gold: names of the models that saw gold.
         x_of_none: position of the points that leave the parameter out.
         heldout: as for `AxisPoint.estimate`.
     """

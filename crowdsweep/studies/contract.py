@@ -1,7 +1,7 @@
 """The contract of a study template: a kind of sweep with one question, and the report section that answers it.
 
-A template is one file with a constant `TEMPLATE = StudyTemplate(...)`; a sweep file asks for it by `study: {template:
-NAME, ...knobs}`. Its report is data (sentences, curves, tables), which `views/` draw.
+A template is one file with a constant `TEMPLATE = StudyTemplate(...)`. A sweep file asks for it by the key `study:
+{template: NAME, ...knobs}`. Its report is data (sentences, curves, tables), which `views/` draw.
 """
 
 import json
@@ -171,14 +171,15 @@ class StudyTemplate:
 
 
 def with_gold_models(table: pa.Table, labels: Iterable[str]) -> pa.Table:
-    """Returns the table with the labels of the models that saw gold in its metadata, where templates read them."""
+    """Returns the table with the labels (names) of models that saw gold in its metadata, where templates read them."""
     return table.replace_schema_metadata(
         {**_metadata(table), _GOLD_MODELS.encode(): json.dumps(sorted(labels)).encode()}
     )
 
 
 def gold_models(table: pa.Table) -> frozenset[str]:
-    """Returns the labels of the models in a table that saw gold: upper bounds, which no finding may call best."""
+    """Returns the labels (names) of the models in a table that saw gold: upper bounds, which no finding may call best.
+    """
     written = (table.schema.metadata or {}).get(_GOLD_MODELS.encode())
     return frozenset(json.loads(written)) if written else frozenset()
 

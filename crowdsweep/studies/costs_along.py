@@ -12,7 +12,7 @@ from crowdsweep.studies.contract import StudyTable
 from crowdsweep.units import show_bytes, show_seconds
 
 LEAST_GROWTH = 20_000_000
-"""Bytes above the memory of an idle process from which on memory counts as the fit's: allocators keep a few MB, more or
+"""Bytes beyond what every process holds from which on memory counts as the fit's; allocators keep a few MB more or
 less.
 """
 FEWEST = 3

@@ -1,6 +1,6 @@
 """Groups of models that are compared along labels per item, and the numbers of labels that their items had.
 
-A group has one dataset and one metric. Labels that were bought are the annotations of the training items, including
+A group has one dataset and one metric. The labels that were bought are the annotations of the training items, including
 those that a fit held out.
 """
 
@@ -37,8 +37,8 @@ class Group:
     Attributes:
         dataset: its name, with its other parameters.
         metric: the metric of the models.
-        models: the results of the models. Of two numbers of labels that keep the same annotations, only all labels is
-            there.
+        models: the results of the models. Where a tried number of labels keeps all annotations, only the results with
+            all labels are kept.
         all_labels: the number of labels per item that all labels are; None where items differ in it.
         heldout: as for `AxisPoint.estimate`.
         why: why these models have a metric of their own; empty for the first group of a dataset.
@@ -74,7 +74,7 @@ class Group:
 
 
 def groups_of(table: pa.Table, item_scores: ItemScores) -> Iterator[Group]:
-    """Yields the models of each dataset in groups: each model is in that of the first metric of `_QUALITY` that it has.
+    """Yields the models of each dataset in groups, by the first metric of `_QUALITY` that each model has.
 
     So models that label test items come first. Models that label training items only have a group where these have
     gold.

@@ -1,8 +1,8 @@
 """How many labels per item a model needs, and which model does as well with fewer: conclusions, without layout.
 
 Losses against all labels are paired by seed, and by item where the items' scores are known, since another crowd labels
-other items. A claim to be sure rests on variation over the items too. Over these very items alone it would be wrong for
-other items up to every other time. The claim is tested from many labels down to few, and the test ends at the first
+other items. What is surely enough is judged by variation over the items too. Judged on these very items alone, it would
+be wrong for other items up to every other time. The test goes from many labels down to few, and ends at the first
 number that is not sure. So it is one test, however many numbers are tried. More labels of the same kind do not make a
 model worse on the whole. So a loss below zero is chance and counts as no loss: where items are too few for a claim,
 luck does not make one.

@@ -143,7 +143,7 @@ def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive
 
     Args:
         group: models with labels given evenly.
-        gold: labels of the models that saw gold.
+        gold: names of the models that saw gold.
         knobs: settings of the study.
         adaptive: models of the dataset with labels given adaptively.
     """

@@ -198,8 +198,7 @@ class Driver:
             self._want(step, run.search.cell, run)
 
     def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
-        """Records a step's events and trials in the journal and the mirrors, then queues the trials without a result.
-        """
+        """Records a step's events and trials in the journal and the mirrors, and queues the trials without a result."""
         key = run.search.key if run is not None else ""
         curve_spec = CurveSpec(metric=cell.metric.name, every=self._plan.config.report_every)
         specs = [spec for group in step.groups for spec in group]

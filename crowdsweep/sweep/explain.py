@@ -186,7 +186,8 @@ def _filled(text: str, indent: str = "") -> str:
 
 
 def whole_schema() -> Schema:
-    """Returns the JSON Schema of sweep files, JSON-able, with all models, datasets and templates that files can name
-    here.
+    """Returns the JSON Schema of sweep files as JSON-able data.
+
+    The models, datasets and templates in it are those that a sweep file can name here.
     """
     return sweep_schema({name: find_template(name).knobs for name in template_names()})

@@ -167,8 +167,8 @@ def data_changes(plan: Plan, state: JournalState) -> list[str]:
 def hours_spent(state: JournalState, slots: int) -> float:
     """Returns the hours that earlier drivers worked on a sweep.
 
-    A driver that died left no record of its end. So the result is at least the time that all finished trials would take
-    on `slots` slots; otherwise it is the time of the drivers that ended well.
+    A driver that died left no record of its end. So the result is the larger of two times: that of the drivers that
+    ended well, and that of all finished trials on `slots` slots.
     """
     begun = [event.time for event in state.started]
     spans = [

@@ -272,9 +272,7 @@ class SearchRun:
                     self._stopped[number] = worth
 
     def _value_if_pruned(self, scores: Mapping[int, float], rivals: range, results: Results) -> float | None:
-        """Returns the value of a pruned point; None where it is not pruned, or no complete point is there to compare
-        with.
-        """
+        """Returns the value of a pruned point; None where it is not pruned, or no complete point can be its rival."""
         goal = self.search.metric.goal
         sign = -1.0 if goal == "maximize" else 1.0
         known = ((value, rival) for rival in rivals if (value := self._values[rival]) is not None)
