@@ -178,8 +178,7 @@ def with_gold_models(table: pa.Table, labels: Iterable[str]) -> pa.Table:
 
 
 def gold_models(table: pa.Table) -> frozenset[str]:
-    """Returns the labels (names) of the models in a table that saw gold: upper bounds, which no finding may call best.
-    """
+    """Returns the labels (names) of a table's models that saw gold: upper bounds, which no finding may call best."""
     written = (table.schema.metadata or {}).get(_GOLD_MODELS.encode())
     return frozenset(json.loads(written)) if written else frozenset()
 
