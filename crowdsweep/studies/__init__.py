@@ -1,1 +1,1 @@
-"""Study templates: a question, the cells that answer it, and the summary of their results. Draw nothing."""
+"""Study templates: a question, the cells that answer it, and a summary of their results. Templates draw nothing."""

@@ -1,7 +1,7 @@
-"""Labels given where they tell most, against the same number given evenly: what the order of `next.csv` is worth.
+"""Adaptive labelling against even labelling: what the order of `next.csv` is worth for the same number of labels.
 
-Both are simulated on the labels at hand (`data.adaptive`), each at every number of labels per item, and are paired by
-seed and by item.
+Adaptive labelling gives labels where they tell most. Both are simulated on the labels at hand (`data.adaptive`) at
+every number of labels per item, and are paired by seed and by item.
 """
 
 import json
@@ -24,8 +24,10 @@ PARAMETER, ADAPTIVE = "allocation", "adaptive"
 
 
 def by_allocation(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Returns the trials whose labels were given evenly, and those whose labels were given adaptively, of the same
-    datasets: the parameter that says so is left out."""
+    """Returns two tables: the trials whose labels were given evenly, and those whose labels were given adaptively.
+
+    Both have the same names of datasets: the parameter that tells them apart is removed.
+    """
     params = [json.loads(text or "{}") for text in table["dataset_params"].to_pylist()]
     adaptive = pa.array([one.pop(PARAMETER, None) == ADAPTIVE for one in params], pa.bool_())
     place = table.schema.get_field_index("dataset_params")
@@ -38,14 +40,14 @@ def by_allocation(table: pa.Table) -> tuple[pa.Table, pa.Table]:
 def allocation_part(
     group: Group, competitors: ModelsAlong, adaptive: ModelsAlong, target: float | None, prices: Prices | None
 ) -> StudyReport:
-    """Returns what adaptive labelling brings over even labelling.
+    """Returns the report section on what adaptive labelling brings over even labelling.
 
     Args:
-        group: of the models.
-        competitors: those that saw no gold, with labels given evenly.
-        adaptive: the same with labels given adaptively.
-        target: a share that is to be reached; None for none.
-        prices: of labels; None where they are not known.
+        group: the group of the models.
+        competitors: the models that saw no gold, with labels given evenly.
+        adaptive: the models with labels given adaptively.
+        target: a share to be reached; None for no target.
+        prices: prices of labels; None where they are not known.
     """
     rows: list[list[Cell]] = []
     numbers: list[StudyNumber] = []
@@ -89,7 +91,7 @@ def allocation_part(
 
 
 def _gain(group: Group, even: AxisPoint, adaptive: AxisPoint) -> Estimate | None:
-    """Returns what adaptive labelling brings; None where the two were not scored on the same items."""
+    """Returns the gain of adaptive labelling; None where the two labellings were not scored on the same items."""
     one, other = (point.by_item.get(group.metric, {}) for point in (even, adaptive))
     if any(len(one[seed]) != len(other[seed]) for seed in one.keys() & other.keys()):
         return None
@@ -103,8 +105,11 @@ def _sentences(
     gains: dict[tuple[str, int], Estimate],
     prices: Prices | None,
 ) -> list[str]:
-    """Returns what it brings the model that is best with all labels, at the number of labels where that is most, and
-    how many evenly given labels are as good."""
+    """Returns a sentence on what adaptive labelling brings the model that is best with all labels.
+
+    The sentence is about the number of labels where the gain is largest, and says how many evenly given labels do as
+    well.
+    """
     means = means_of_all(group, {name: competitors[name] for name, _ in gains})
     name = max(means, key=lambda one: means[one], default=None)
     if name is None:
@@ -132,8 +137,8 @@ def _sentences(
 def _target_sentence(
     group: Group, competitors: ModelsAlong, adaptive: ModelsAlong, target: float | None, prices: Prices | None
 ) -> list[str]:
-    """Returns with how many labels a target is reached either way, and what they cost."""
-    same = (1, None)  # one label each and all labels are the same either way
+    """Returns a sentence on the labels that reach a target with either labelling, and their cost."""
+    same = (1, None)  # with one label each or all labels, both labellings are the same
     given = {
         name: {**{r: competitors[name][r] for r in same if r in competitors[name]}, **adaptive[name]}
         for name in competitors.keys() & adaptive.keys()
@@ -149,8 +154,7 @@ def _target_sentence(
 
 
 def _reached_words(group: Group, models: ModelsAlong, target: float | None, prices: Prices | None) -> str:
-    """Returns `a with 3 labels per item, 150`, of the model that reaches a target with the fewest; empty where none
-    does."""
+    """Returns the model that reaches a target with the fewest labels: `a with 3 labels per item, 150`; else empty."""
     reached = targets_reached(group, models, target)
     able = [(reach.enough, name) for name, reach in reached.items() if reach.enough is not None]
     if not able:

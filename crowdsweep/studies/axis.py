@@ -1,4 +1,4 @@
-"""Results of a study along its axis: which models, at which values, on which seeds."""
+"""Results of a study along its axis, by dataset, model and value of the axis."""
 
 import json
 import math
@@ -20,15 +20,15 @@ from crowdsweep.studies.contract import Curve, CurveLine
 
 @dataclass(frozen=True, kw_only=True)
 class AxisPoint:
-    """One model at one value of the axis.
+    """The results of one model at one value of the axis.
 
     Attributes:
         by_seed: metric → seed → value.
-        by_item: metric → seed → the scores of the items that the value is the mean of, where they are known: the same
-            items in the same order at every seed and for every model of a dataset.
-        wall_s: seconds of each trial that went well.
-        peak_bytes: the highest resident memory of the processes that ran them, where it was measured.
-        flags: of each of these trials what is wrong with its fit (`trial.flags`); empty where nothing is.
+        by_item: metric → seed → the scores of the items that the value is the mean of, where they are known. Items and
+            order are the same at every seed and for every model of a dataset.
+        wall_s: seconds of each successful trial.
+        peak_bytes: the highest resident memory of the process that ran each trial, where it was measured.
+        flags: for each successful trial, what is wrong with its fit (`trial.flags`); empty where nothing is.
     """
 
     by_seed: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class AxisPoint:
     flags: list[str] = field(default_factory=list[str])
 
     def estimate(self, metric: str, heldout: float = 0.0) -> Estimate | None:
-        """Returns the mean of a metric over the seeds, None where no trial has it.
+        """Returns the mean of a metric over the seeds, with its interval; None where no trial has the metric.
 
         Args:
             metric: its name in results.
@@ -56,26 +56,29 @@ class AxisPoint:
         )
 
     def unsound(self, metric: str) -> str:
-        """Returns why no mean stands for the model here: `2 of 10 seeds collapsed`, `3 of 10 trials are flagged`;
-        empty where one does."""
+        """Returns why no mean may represent the model here; empty where one may.
+
+        Examples are `2 of 10 seeds collapsed` and `3 of 10 trials are flagged`.
+        """
         return unsound_words(self.estimate(metric), sum(map(bool, self.flags)), len(self.flags))
 
 
 ModelsAlong = dict[str, dict[int | None, AxisPoint]]
-"""Model → value of the axis (None: the parameter is left out) → point."""
+"""Model → value of the axis (None: the parameter is left out) → results."""
 
 
 def along_axis(
     table: pa.Table, axis: str, metrics: Sequence[str], item_scores: ItemScores = no_item_scores
 ) -> dict[str, ModelsAlong]:
-    """Returns the successful rows of the report phase, by dataset (with its other parameters, as text).
+    """Returns the successful report trials by dataset, model and value of the axis.
 
-    Where several points of a model were re-scored, the one planned first counts: the search's best.
+    The name of a dataset includes its other parameters. Where several points of a model were re-scored, only the one
+    planned first counts: the search's best.
 
     Args:
         table: of results.
-        axis: the dataset parameter that moves.
-        metrics: what is wanted of each trial.
+        axis: the dataset parameter that the study varies.
+        metrics: the metrics to collect from each trial.
         item_scores: looks up the scores of single items.
     """
     found: dict[str, ModelsAlong] = {}
@@ -110,7 +113,7 @@ def along_axis(
 
 
 def first_metric(table: pa.Table, names: Sequence[str]) -> str | None:
-    """Returns the first of these metrics that any trial has."""
+    """Returns the first of these metrics that any trial has; None where no trial has any."""
     return next((n for n in names if n in table.column_names and table[n].null_count < len(table)), None)
 
 
@@ -147,11 +150,11 @@ def curve_over(
     x_of_none: float = 0.0,
     heldout: float = 0.0,
 ) -> Curve:
-    """Returns the curve of a metric over the axis, a line for each model that has it.
+    """Returns the curve of a metric over the axis, with a line for each model that has the metric.
 
     Args:
-        gold: models that saw gold.
-        x_of_none: where the points stand that leave the parameter out.
+        gold: names of the models that saw gold.
+        x_of_none: position of the points that leave the parameter out.
         heldout: as for `AxisPoint.estimate`.
     """
     found = [_line(model, models[model], metric, x_of_none, model in gold, heldout) for model in sorted(models)]
@@ -167,8 +170,10 @@ def curve_over(
 
 
 def log_spaced(values: Sequence[int | float]) -> bool:
-    """Whether numbers, ascending and all above zero, would crowd at one end of a linear axis: their widest gap takes
-    well more of it than of a log axis."""
+    """Whether a logarithmic axis suits ascending, positive numbers, which would crowd at one end of a linear axis.
+
+    It does if their widest gap takes up far more of a linear axis than of a logarithmic one.
+    """
     if len(values) < 3 or values[0] <= 0:
         return False
     logs = [math.log(value) for value in values]
@@ -180,5 +185,5 @@ def _widest_gap(values: Sequence[int | float]) -> float:
 
 
 def shown(metric: str, found: Estimate | None) -> str | None:
-    """Returns a mean with its interval as it stands everywhere: `91.2 ± 0.4`; None where there is nothing."""
+    """Returns a mean with its interval in the usual format, `91.2 ± 0.4`; None for None."""
     return None if found is None else show_with_interval(found, metric)

@@ -1,7 +1,7 @@
-"""The contract of a study template: a kind of sweep with one question, and the section of the report that answers it.
+"""The contract of a study template: a kind of sweep with one question, and the report section that answers it.
 
-A template is one file with a constant `TEMPLATE = StudyTemplate(...)`; a sweep file asks for it by
-`study: {template: NAME, ...knobs}`. Its report is data (sentences, curves, tables), which `views/` draw.
+A template is one file with a constant `TEMPLATE = StudyTemplate(...)`. A sweep file asks for it by the key `study:
+{template: NAME, ...knobs}`. Its report is data (sentences, curves, tables), which `views/` draw.
 """
 
 import json
@@ -26,10 +26,9 @@ class StudySetting:
     """One setting of a template.
 
     Attributes:
-        default: used where the sweep file says nothing; `check` accepts it.
-        about: one line for people.
-        check: returns the value as the template uses it.
-            Raises ValueError, with a text that says what was expected.
+        default: the value where the sweep file gives none; `check` accepts it.
+        about: description for users, one line.
+        check: returns the value as the template uses it. Raises ValueError with a text that says what was expected.
     """
 
     default: Any
@@ -42,10 +41,10 @@ class CurveLine:
     """One line of a curve.
 
     Attributes:
-        label: of the line.
-        x, y: its points, x ascending.
+        label: name of the line.
+        x, y: coordinates of its points, x ascending.
         low, high: 95 % interval of each point, None where there is none.
-        reference: an upper bound that saw gold, not a competitor; drawn apart.
+        reference: whether the line is an upper bound that saw gold, not a competitor; it is drawn apart.
     """
 
     label: str
@@ -66,8 +65,8 @@ class Curve:
     """Lines over one numeric axis.
 
     Attributes:
-        x_ticks: position → text; empty leaves ticks to the drawing.
-        percent: y values are shares, to be shown times 100.
+        x_ticks: position → text; if empty, the drawing code chooses the ticks.
+        percent: whether y values are shares, to be shown times 100.
     """
 
     title: str
@@ -95,17 +94,18 @@ class StudyTable:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyNumber:
-    """One number of a study's answer, for files and programs; a finite number everywhere, or None.
+    """One number of a study's answer, for files and programs. Every numeric field is finite or None.
 
     Attributes:
-        dataset: with its other parameters.
-        model: whose number it is.
-        metric: that it is about, by its full name.
-        quantity: what is numbered: `mean`, `labels_needed`, `gain`, `cost`, `cost_of_a_point`.
-        about: of what: `within 0.01 of all labels`, `fitted curve`; empty where the quantity says it all.
-        at, until: the place or range on the study's axis; None where the number belongs to no place.
-        value, low, high: in the quantity's own units, with its 95 % interval.
-        note: why a number is missing, or what it stands for.
+        dataset: its name, with its other parameters.
+        model: the model that has the number.
+        metric: full name of the metric that the number is about.
+        quantity: the kind of number: `mean`, `labels_needed`, `gain`, `cost`, `cost_of_a_point`.
+        about: details of the quantity: `within 0.01 of all labels`, `fitted curve`; empty where the quantity says it
+            all.
+        at, until: position or range on the study's axis; None where the number has no position.
+        value, low, high: the number and its 95 % interval, in the quantity's own units.
+        note: why the number is missing, or what it stands for.
     """
 
     dataset: str
@@ -129,8 +129,8 @@ class StudyReport:
         title: heading of its section.
         findings: sentences, the most important first.
         notes: what a reader must know to trust the numbers.
-        numbers: the same as tables and findings tell, as numbers: `study.csv` of the report.
-        next_steps: dataset (with its other parameters) → what the measured numbers say is worth doing there.
+        numbers: the content of findings and tables as numbers: `study.csv` of the report.
+        next_steps: dataset (with its other parameters) → what is worth doing there according to the measured numbers.
     """
 
     title: str
@@ -147,16 +147,16 @@ class StudyTemplate:
     """A kind of sweep with one question.
 
     Attributes:
-        name: what a sweep file says; the file's name with dashes.
+        name: its name in sweep files; the file's name with dashes.
         title: the question, one line.
         knobs: settings by name.
-        plans: (checked knobs, sweep) → the sweep with the study's axis in its datasets. Pure: same arguments, same
-            sweep; nothing is run or drawn.
-        summarise: (table of results, checked knobs) → report. Takes the report phase's rows; works on a sweep that is
-            not finished, and on one where trials failed.
-        summarise_by_item: the same with the scores of single items at hand, for intervals that vary over them; takes
-            the place of `summarise` where there is one.
-        axis: the dataset parameter that the study moves, where it is one; empty elsewhere.
+        plans: (checked knobs, sweep) → the sweep with the study's axis in its datasets. Pure: the same arguments give
+            the same sweep; nothing is run or drawn.
+        summarise: (table of results, checked knobs) → report. Uses the rows of the report phase; also works on an
+            unfinished sweep, and on one where trials failed.
+        summarise_by_item: like `summarise`, with the scores of single items for intervals that vary over items;
+            replaces `summarise` where it is given.
+        axis: the dataset parameter that the study varies; empty where it varies something else.
         along: what the axis counts, in words: `labels per item`.
     """
 
@@ -171,25 +171,25 @@ class StudyTemplate:
 
 
 def with_gold_models(table: pa.Table, labels: Iterable[str]) -> pa.Table:
-    """Returns the table with the labels of the models that saw gold in its metadata, where templates find them."""
+    """Returns the table with the labels (names) of models that saw gold in its metadata, where templates read them."""
     return table.replace_schema_metadata(
         {**_metadata(table), _GOLD_MODELS.encode(): json.dumps(sorted(labels)).encode()}
     )
 
 
 def gold_models(table: pa.Table) -> frozenset[str]:
-    """Returns the labels of the models in a table that saw gold: upper bounds, which no finding may call best."""
+    """Returns the labels (names) of a table's models that saw gold: upper bounds, which no finding may call best."""
     written = (table.schema.metadata or {}).get(_GOLD_MODELS.encode())
     return frozenset(json.loads(written)) if written else frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredBy:
-    """What a dataset's models are scored by.
+    """How the models of a dataset are scored.
 
     Attributes:
-        training_gold: whether training items are scored by gold; else by the votes that trained, which says nothing.
-        heldout: share of the annotations that report trials leave out of their fit.
+        training_gold: whether gold scores training items; else the votes that trained the model do, which says nothing.
+        heldout: share of the annotations that report trials hold out.
     """
 
     training_gold: bool = True
@@ -197,17 +197,17 @@ class ScoredBy:
 
 
 def with_datasets(table: pa.Table, datasets: Mapping[str, ScoredBy]) -> pa.Table:
-    """Returns the table with what its datasets are scored by in its metadata, where templates find it."""
+    """Returns the table with the scoring of its datasets in its metadata, where templates read it."""
     told = json.dumps({name: vars(one) for name, one in datasets.items()})
     return table.replace_schema_metadata({**_metadata(table), _DATASETS.encode(): told.encode()})
 
 
 def scored_by(table: pa.Table, dataset: str) -> ScoredBy:
-    """Returns what a dataset is scored by; gold where the table does not say.
+    """Returns how a dataset's models are scored: by gold where the table does not say.
 
     Args:
         table: of results.
-        dataset: its name, perhaps with parameters in brackets behind it.
+        dataset: its name, possibly followed by parameters in parentheses.
     """
     written = (table.schema.metadata or {}).get(_DATASETS.encode())
     known: Mapping[str, Any] = json.loads(written) if written else {}
@@ -230,7 +230,7 @@ def find_template(name: str) -> StudyTemplate:
 
     Raises:
         UnknownName: there is no such template.
-        BadInput: its file's `TEMPLATE` is not one.
+        BadInput: the file's `TEMPLATE` is not a `StudyTemplate`.
     """
     place = discovery.locate("template", name)
     found = discovery.load(place)
@@ -240,11 +240,11 @@ def find_template(name: str) -> StudyTemplate:
 
 
 def check_settings(template: StudyTemplate, given: Mapping[str, Any], where: str = "study") -> dict[str, Any]:
-    """Returns every knob's value, defaults filled in.
+    """Returns the value of every knob, with defaults filled in.
 
     Raises:
         UnknownName: the template has no such knob; the message offers the nearest.
-        SweepFileError: a value is not what the knob takes.
+        SweepFileError: a knob does not take the value.
     """
     for name in given:
         if name not in template.knobs:
@@ -260,11 +260,12 @@ def check_settings(template: StudyTemplate, given: Mapping[str, Any], where: str
 
 
 def expand_study(config: SweepConfig) -> SweepConfig:
-    """Returns the plain sweep that a study asks for: its axis in the datasets, no template left; any other sweep as it
-    is.
+    """Returns the plain sweep that a study asks for: its axis in the datasets, its template removed.
+
+    A sweep without a study is returned as it is.
 
     Raises:
-        UnknownName, SweepFileError: as `check_settings`; or the sweep's datasets are not what the study needs.
+        UnknownName, SweepFileError: as for `check_settings`; or the sweep's datasets are not what the study needs.
     """
     if config.study is None:
         return config
@@ -276,7 +277,7 @@ def expand_study(config: SweepConfig) -> SweepConfig:
 def expand_datasets(
     config: SweepConfig, entries: Sequence[DatasetEntry], param: str, values: Sequence[int | None]
 ) -> SweepConfig:
-    """Returns the sweep with each dataset once for each value of a parameter; None leaves the parameter out.
+    """Returns the sweep with each dataset repeated for each value of a parameter; None leaves the parameter out.
 
     Raises:
         SweepFileError: a dataset sets the parameter itself.
@@ -295,7 +296,7 @@ def expand_datasets(
 
 
 def whole_numbers(minimum: int) -> Callable[[Any], tuple[int, ...]]:
-    """Returns a knob's check: a list of different whole numbers of at least `minimum`, which comes out ascending."""
+    """Returns a knob's check for a list of different whole numbers of at least `minimum`; it returns them ascending."""
 
     def check(value: Any) -> tuple[int, ...]:
         listed = list(value) if isinstance(value, (list, tuple)) else [value]
@@ -310,26 +311,26 @@ def whole_numbers(minimum: int) -> Callable[[Any], tuple[int, ...]]:
 
 
 def positive_number(value: Any) -> float:
-    """A knob's check: a positive, finite number."""
+    """Checks a knob's value: a positive, finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError("expected a positive number")
     return float(value)
 
 
 def amount(value: Any) -> float:
-    """A knob's check: a finite number of at least 0."""
+    """Checks a knob's value: a finite number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise ValueError("expected a number of at least 0")
     return float(value)
 
 
 def true_or_false(value: Any) -> bool:
-    """A knob's check."""
+    """Checks a knob's value: true or false."""
     if not isinstance(value, bool):
         raise ValueError("expected true or false")
     return value
 
 
 def unless_left_out(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns a knob's check that takes null, too, for a knob that is left out."""
+    """Returns a knob's check that also accepts None, for a knob that may be left out."""
     return lambda value: None if value is None else check(value)

@@ -1,4 +1,4 @@
-"""The cost of models along a study's axis, in seconds and memory: a table, and how fast both grow."""
+"""Costs of models along a study's axis, in seconds and memory: a table, and how fast both grow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,15 @@ from crowdsweep.studies.contract import StudyTable
 from crowdsweep.units import show_bytes, show_seconds
 
 LEAST_GROWTH = 20_000_000
-"""Bytes beyond what every process holds, from which memory is the fit's: allocators keep a few MB, more or less."""
+"""Bytes beyond what every process holds from which on memory counts as the fit's; allocators keep a few MB more or
+less.
+"""
 FEWEST = 3
-"""Values of the axis of which an exponent has an interval."""
+"""Smallest number of axis values for which an exponent has an interval."""
 
 
 def costs_table(title: str, models: ModelsAlong, axis_name: str, axis: Sequence[int]) -> StudyTable:
-    """Returns seconds of a trial and peak memory of its batch, a row for each value of the axis."""
+    """Returns a table of the seconds of a trial and the peak memory of its batch, with a row for each axis value."""
     names = sorted(models)
     return StudyTable(
         title=title,
@@ -29,14 +31,14 @@ def costs_table(title: str, models: ModelsAlong, axis_name: str, axis: Sequence[
 
 
 def growing(models: ModelsAlong, axis_words: str) -> list[str]:
-    """Returns in words how seconds and memory grow with the axis, what grows fastest first.
+    """Returns sentences on how seconds and memory grow with the axis, the fastest growth first.
 
-    Memory is what lies above the least peak of all trials, which is what a process holds before it fits anything. It
-    has an exponent where it lies `LEAST_GROWTH` above at three values or more.
+    Memory counts above the smallest peak of all trials, which is what a process holds before it fits anything. It has
+    an exponent where it is at least `LEAST_GROWTH` above that peak at three values or more.
 
     Args:
-        models: of one dataset.
-        axis_words: of what they grow with: `number of annotators`.
+        models: the models of one dataset.
+        axis_words: name of the axis in words: `number of annotators`.
     """
     seconds = {name: _seconds(points) for name, points in models.items()}
     peaks = {name: _peaks(points) for name, points in models.items()}
@@ -82,11 +84,11 @@ def _cost(point: AxisPoint | None) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """cost ∝ size ** exponent.
+    """The growth of a cost with size: cost ∝ size ** exponent.
 
     Attributes:
         exponent: the slope of a straight line through the logarithms.
-        low, high: its 95 % interval, from how far the values lie off that line.
+        low, high: its 95 % interval, from the distances of the values to that line.
     """
 
     exponent: float
@@ -98,13 +100,13 @@ class Growth:
 
 
 def growth(sizes: Sequence[int | float], costs: Sequence[int | float]) -> Growth | None:
-    """Returns how costs grow with sizes, least squares on logarithms; None of fewer than `FEWEST`.
+    """Returns how costs grow with sizes, by least squares on logarithms; None for fewer than `FEWEST` sizes.
 
     Args:
         sizes: all different and above 0.
-        costs: of each, above 0.
+        costs: the cost of each size, above 0.
     """
-    from scipy import stats  # noqa: PLC0415 - takes half a second, and who describes a template computes nothing
+    from scipy import stats  # noqa: PLC0415 - takes half a second, which describing a template must not
 
     if len(sizes) < FEWEST:
         return None

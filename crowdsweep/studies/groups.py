@@ -1,6 +1,7 @@
-"""The models of a dataset that are compared along labels per item, and how many labels their items had.
+"""Groups of models that are compared along labels per item, and the numbers of labels that their items had.
 
-What was bought are the annotations of the training items, those that a fit held out among them.
+A group has one dataset and one metric. The labels that were bought are the annotations of the training items, including
+those that a fit held out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,14 +20,14 @@ from crowdsweep.studies.contract import scored_by
 
 AXIS = "redundancy"
 SIZE = "n_annotations"
-# Report trials have a held-out likelihood only where nothing else can tell: there, accuracy is against their own votes.
+# Report trials have a held-out likelihood only where their accuracy could only be against the votes that trained.
 _QUALITY = ("test_accuracy", HELDOUT, "dev_accuracy", "train_accuracy")
 _EXACT = 1e-6
 
 Points = Mapping[int | None, AxisPoint]
-"""Labels per item (None: all) → what a model reaches."""
+"""Labels per item (None: all) → the results of a model."""
 Labels = int | float
-"""Per item; infinite for all of them, where items have more than any number tried."""
+"""Number of labels per item; infinite for all labels, where items have more than any number tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +35,14 @@ class Group:
     """Models of one dataset that have the same metric.
 
     Attributes:
-        dataset: with its other parameters.
-        metric: theirs.
-        models: their points; of two numbers of labels that keep the same annotations only all labels.
+        dataset: its name, with its other parameters.
+        metric: the metric of the models.
+        models: the results of the models. Where a tried number of labels keeps all annotations, only the results with
+            all labels are kept.
         all_labels: the number of labels per item that all labels are; None where items differ in it.
         heldout: as for `AxisPoint.estimate`.
-        why: why they have a metric of their own; empty for the first group of a dataset.
-        all_mean: the mean number of labels of an item that all labels are; None where it is not known.
+        why: why these models have a metric of their own; empty for the first group of a dataset.
+        all_mean: the mean number of labels per item that all labels are; None where it is not known.
     """
 
     dataset: str
@@ -52,28 +54,31 @@ class Group:
     all_mean: float | None = None
 
     def number(self, labels: int | None) -> float:
-        """Returns a number of labels per item as one that can be ordered."""
+        """Returns a number of labels per item that can be ordered: infinite for all labels of unknown number."""
         return float(labels or self.all_labels or inf)
 
     def told(self, labels: Labels) -> Labels | None:
-        """Returns a number of labels per item for programs: of all labels their number or mean."""
+        """Returns a number of labels per item for programs: for all labels their number, else their mean."""
         return labels if isfinite(labels) else self.all_labels or self.all_mean
 
     @property
     def all_words(self) -> str:
-        """What all labels are called: `all (10)`, `all (about 6.0)` where items differ."""
+        """Name of all labels: `all (10)`, or `all (about 6.0)` where items differ."""
         if self.all_labels is not None:
             return f"all ({self.all_labels})"
         return "all" if self.all_mean is None else f"all (about {self.all_mean:.1f})"
 
     def shown(self, found: Estimate | None) -> str | None:
-        """Returns a mean and its interval as they stand everywhere; None where there is nothing."""
+        """Returns a mean with its interval in the usual format; None for None."""
         return None if found is None else show_with_interval(found, self.metric)
 
 
 def groups_of(table: pa.Table, item_scores: ItemScores) -> Iterator[Group]:
-    """Yields the models of each dataset by the metric that they have: those that label test items first, then those
-    that label training items only, by gold where there is some."""
+    """Yields the models of each dataset in groups, by the first metric of `_QUALITY` that each model has.
+
+    So models that label test items come first. Models that label training items only have a group where these have
+    gold.
+    """
     for dataset, models in along_axis(table, AXIS, [*_QUALITY, SIZE], item_scores).items():
         by = scored_by(table, dataset)
         copy = _all_labels(models)
@@ -90,7 +95,7 @@ def groups_of(table: pa.Table, item_scores: ItemScores) -> Iterator[Group]:
 
 
 def _all_labels(models: ModelsAlong) -> int | None:
-    """Returns the smallest number of labels that keeps every annotation; None where there is none."""
+    """Returns the smallest tried number of labels per item that keeps every annotation; None where none does."""
     kept = [
         labels
         for points in models.values()
@@ -102,8 +107,10 @@ def _all_labels(models: ModelsAlong) -> int | None:
 
 
 def _with_mean(group: Group) -> Group:
-    """Returns a group with what all labels are where no number that was tried is as many: the number that every item
-    has, or their mean."""
+    """Returns a group with its number of all labels, where no tried number keeps them all.
+
+    That is the number that every item has, else the mean over the items.
+    """
     sizes = labels_per_item(group.models, group)
     mean, tried = sizes.get(None), [labels for labels in sizes if labels is not None]
     if group.all_labels is not None or mean is None or not tried:
@@ -127,7 +134,7 @@ def _without_copies(points: Mapping[int | None, AxisPoint], all_labels: int | No
 
 
 def bought(point: AxisPoint, heldout: float) -> float | None:
-    """Returns how many labels there were in all, on average over the seeds; None where it is not known."""
+    """Returns the number of labels in all, held-out ones included, averaged over the seeds; None where unknown."""
     sizes = point.by_seed.get(SIZE)
     return float(np.mean(list(sizes.values()))) / (1.0 - heldout) if sizes else None
 
@@ -135,7 +142,7 @@ def bought(point: AxisPoint, heldout: float) -> float | None:
 def n_items_of(models: ModelsAlong, group: Group) -> float | None:
     """Returns how many items have labels; None where it is not known.
 
-    So many labels per item are at most that many times the items, and just that where no item has fewer.
+    At r labels per item there are at most r times as many labels as items, and exactly so many where no item has fewer.
     """
     found = [
         size / labels
@@ -147,8 +154,10 @@ def n_items_of(models: ModelsAlong, group: Group) -> float | None:
 
 
 def labels_per_item(models: ModelsAlong, group: Group) -> dict[int | None, float]:
-    """Returns the mean number of labels of an item at each number that was asked for: items that have fewer keep what
-    they have. Where it is not known the number itself stands for it, and all labels are left out unless they are one.
+    """Returns requested number of labels per item (None: all) → mean number of labels that the items have.
+
+    Items that have fewer labels keep what they have. Where the mean is not known, the requested number stands for it;
+    then all labels are left out unless their number is known.
     """
     known: dict[int | None, float] = {}
     for points in models.values():

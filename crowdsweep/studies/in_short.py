@@ -1,6 +1,6 @@
-"""Several datasets at a glance: what the labels of each are enough for, a row each.
+"""A short table of several datasets: what the labels of each are enough for, a row each.
 
-All of it stands in the sentences and tables of each dataset too; who buys labels for several compares them here.
+The sentences and tables of each dataset say the same; this table serves users who buy labels for several datasets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,15 +27,16 @@ def short_row(
     prices: Prices | None,
     beyond: Sequence[StudyNumber],
 ) -> Row:
-    """Returns the row of a dataset; empty where no model has sound fits to all labels, or the models are those that
-    have a metric of their own.
+    """Returns the row of a dataset in the short table.
+
+    It is empty where no model has sound fits to all labels, or where the group is of models with a metric of their own.
 
     Args:
-        group: of its models.
-        competitors: those that saw no gold.
-        aims: column → model → how many labels per item it needs for that.
-        prices: of labels; None where they are not known.
-        beyond: what more labels than were tried would bring.
+        group: the group of the models.
+        competitors: the models that saw no gold.
+        aims: column → model → labels per item that it needs for the aim of the column.
+        prices: prices of labels; None where they are not known.
+        beyond: study numbers on what more labels than were tried would bring.
     """
     means = means_of_all(group, competitors)
     name = max(means, key=lambda one: means[one], default=None)
@@ -56,7 +57,7 @@ def short_row(
 
 
 def short_table(rows: Sequence[Row]) -> list[StudyTable]:
-    """Returns the table of datasets where there are several."""
+    """Returns the table of datasets in a list, which is empty for fewer than two datasets."""
     told = [row for row in rows if row]
     if len(told) < 2:
         return []
@@ -72,7 +73,7 @@ def short_table(rows: Sequence[Row]) -> list[StudyTable]:
 
 
 def _fewest(group: Group, competitors: ModelsAlong, reached: Mapping[str, Reach], prices: Prices | None) -> str:
-    """Returns `5 by dawid-skene (possibly 3, 7 to be sure), 46.20`."""
+    """Returns the fewest labels for an aim in words: `5 by dawid-skene (possibly 3, 7 to be sure), 46.20`."""
     able = [name for name, reach in reached.items() if reach.enough is not None]
     if not able:
         maybe = [name for name, reach in reached.items() if reach.possibly is not None]

@@ -1,16 +1,17 @@
-"""How many labels per item a model needs, and who reaches the same with fewer: conclusions, without layout.
+"""How many labels per item a model needs, and which model does as well with fewer: conclusions, without layout.
 
-Losses against all labels are paired by seed, and by item where the items' scores are known: another crowd labels other
-items. A claim to be sure is made of what varies over the items too; over these very items alone it would be wrong of
-others up to every other time. It is made from many labels down to few, and ends at the first number that is not sure:
-so it is one test, however many numbers are tried. More labels of the same kind do not make a model worse on the whole,
-so a loss below zero is chance, and counts as none: where items are too few for a claim, no luck makes one.
+Losses against all labels are paired by seed, and by item where the items' scores are known, since another crowd labels
+other items. What is surely enough is judged by variation over the items too. Judged on these very items alone, it would
+be wrong for other items up to every other time. The test goes from many labels down to few, and ends at the first
+number that is not sure. So it is one test, however many numbers are tried. More labels of the same kind do not make a
+model worse on the whole. So a loss below zero is chance and counts as no loss: where items are too few for a claim,
+luck does not make one.
 
-Where seeds collapsed or fits are flagged (`trial.flags`) no mean stands for the model: such a cell is not enough of
-anything, no target, and not as good.
+Where seeds collapsed or fits are flagged (`trial.flags`), no mean stands for the model. Such a cell is never enough, is
+no target, and does not count as equally good.
 
-The same is asked of a target (an accuracy, or what the best other model reaches with all labels). There nothing says
-that a loss below zero is chance, so it counts as it is, and all labels are a number like the others.
+The same questions are asked of a target: an accuracy, or what the best other model reaches with all labels. There a
+loss below zero need not be chance, so it counts as it is, and all labels are a number like the others.
 """
 
 from collections.abc import Mapping
@@ -37,13 +38,13 @@ class Need:
     Attributes:
         enough: smallest r whose mean is within the tolerance of the full set's; None where no r tried is.
         possibly: smallest r that the interval of the difference does not rule out; None where it rules out all.
-        surely: smallest r from which on all are surely within the tolerance, over the items too (`_surely_at_most`);
-            None where no r tried is.
+        surely: smallest r from which on all r tried are surely within the tolerance, over the items too
+            (`_surely_at_most`); None where there is none.
         full: the model's mean with all labels.
         most: the largest r tried below all labels whose fits are sound; None where there is none.
-        last_gain: what all labels bring beyond `most` labels, paired by seed; None where nothing pairs.
-        unsound_above: whether the fits to a larger r that was tried are not sound.
-        unsound: why the full set is no target: seeds that collapsed, fits that are flagged; empty where it is one.
+        last_gain: the gain of all labels over `most` labels, paired by seed; None where nothing pairs.
+        unsound_above: whether the fits at a larger r than `most` are unsound.
+        unsound: why the full set is no target (seeds that collapsed, fits that are flagged); empty where it is one.
     """
 
     enough: int | None
@@ -58,14 +59,14 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """How many labels per item reach a target; infinite for all labels, where items have more than any number tried.
+    """The labels per item that reach a target; infinite for all labels, where items have more than any number tried.
 
     Attributes:
-        aim: what is to be reached, in words: `90.0 %`, `what cmm reaches with all labels (91.2 ± 0.4)`.
-        value: the same as a number.
-        enough: smallest number whose mean reaches it; None where none does.
+        aim: the target in words: `90.0 %`, `what cmm reaches with all labels (91.2 ± 0.4)`.
+        value: the target as a number.
+        enough: smallest number whose mean reaches the target; None where none does.
         possibly: smallest number that the interval does not rule out.
-        surely: smallest number from which on all surely reach it, over the items too.
+        surely: smallest number from which on all surely reach the target, over the items too.
     """
 
     aim: str
@@ -77,11 +78,12 @@ class Reach:
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """What a model reaches with all labels, and another model that reaches it with fewer.
+    """A model with all labels, and another model that reaches the same with fewer.
 
     Attributes:
-        model, mean, wall_s: with all labels, and the mean seconds of a trial.
-        cheaper, labels, cheaper_mean, cheaper_wall_s: the other model, with so many labels per item.
+        model, mean, wall_s: the model, its mean with all labels, and the mean seconds of a trial.
+        cheaper, labels, cheaper_mean, cheaper_wall_s: the other model, its labels per item, its mean and seconds with
+            these.
     """
 
     model: str
@@ -94,11 +96,11 @@ class Match:
 
 
 def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
-    """Returns how many labels per item a model needs, None where the full set has not been scored.
+    """Returns how many labels per item a model needs; None where the full set has not been scored.
 
     Args:
-        points: of the model.
-        group: that it belongs to.
+        points: the results of the model.
+        group: the group of the model.
         tolerance: loss against the full set that does not matter, in the metric's units.
     """
     metric, full = group.metric, points.get(None)
@@ -125,13 +127,13 @@ def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
 
 
 def reach_of(points: Points, group: Group, target: float, aim: str) -> Reach | None:
-    """Returns how many labels per item reach an amount of the group's metric; None where nothing has it.
+    """Returns how many labels per item reach a value of the group's metric; None where the model lacks the metric.
 
     Args:
-        points: of the model.
-        group: that it belongs to.
-        target: the amount.
-        aim: in words.
+        points: the results of the model.
+        group: the group of the model.
+        target: the value.
+        aim: the target in words.
     """
     found = {labels: point.estimate(group.metric, group.heldout) for labels, point in points.items()}
     losses = {labels: _below(target, one) for labels, one in found.items() if one is not None}
@@ -139,26 +141,31 @@ def reach_of(points: Points, group: Group, target: float, aim: str) -> Reach | N
 
 
 def match_of(points: Points, group: Group, rival: AxisPoint, aim: str, tolerance: float = 0.0) -> Reach | None:
-    """Returns how many labels per item a model needs to reach what another one does, paired by seed and item.
+    """Returns how many labels per item a model needs to match a rival, paired by seed and item.
+
+    The result is None where nothing pairs.
 
     Args:
-        points: of the model.
-        group: that both belong to.
-        rival: the other one, at what it reaches.
-        aim: in words.
-        tolerance: loss against it that does not matter.
+        points: the results of the model.
+        group: the group of both models.
+        rival: the rival's results at the number of labels that sets the target.
+        aim: the target in words.
+        tolerance: loss against the rival that does not matter.
     """
     reached = rival.estimate(group.metric, group.heldout)
     losses = {r: loss for r, point in points.items() if (loss := loss_of(rival, point, group)) is not None}
     itself = {r: replace(loss, low=0.0, high=0.0, varies="items") for r, loss in losses.items() if points[r] is rival}
-    losses |= itself  # whatever items and seeds there are, it loses nothing
+    losses |= itself  # against itself a model loses nothing, whatever the items and seeds
     return None if reached is None else _reach(points, group, losses, reached.mean - tolerance, aim, tolerance)
 
 
 def _reach(
     points: Points, group: Group, losses: Mapping[int | None, Estimate], target: float, aim: str, tolerance: float = 0.0
 ) -> Reach | None:
-    """Returns how many labels lose no more than that; what is unsound reaches nothing."""
+    """Returns the labels per item whose loss is at most `tolerance`; None where there is no loss to judge by.
+
+    Unsound points reach nothing.
+    """
     metric, slack = group.metric, tolerance + _SLACK
     sound = {group.number(r): loss for r, loss in losses.items() if not points[r].unsound(metric)}
     if not losses:
@@ -185,7 +192,7 @@ def _below(target: float, found: Estimate) -> Estimate:
 
 
 def loss_of(full: AxisPoint, here: AxisPoint, group: Group) -> Estimate | None:
-    """Returns what fewer labels lose against all, paired by seed and item; None where no seed has both."""
+    """Returns what `here` (fewer labels) loses against `full`, paired by seed and item; None where no seed has both."""
     metric = group.metric
     whole, part = full.by_seed.get(metric, {}), here.by_seed.get(metric, {})
     seeds = sorted(whole.keys() & part.keys())
@@ -203,7 +210,7 @@ def loss_of(full: AxisPoint, here: AxisPoint, group: Group) -> Estimate | None:
 def cheaper_matches(models: ModelsAlong, metric: str) -> list[Match]:
     """Returns, for each model with all labels, the cheapest other model that does as well with fewer labels.
 
-    Labels are what costs: the fewest count, then the seconds of a trial.
+    Labels are the cost: the fewest labels come first, then the fewest seconds of a trial.
     """
     matches: list[Match] = []
     for model in sorted(models):
@@ -238,7 +245,7 @@ def _or(value: float | None, otherwise: float) -> float:
 
 
 def _surely(most: Mapping[Number, float], slack: float) -> Number | None:
-    """Returns the smallest r from which on all losses are at most so large."""
+    """Returns the smallest r from which on no upper end of a loss exceeds `slack`; None where there is none."""
     found: Number | None = None
     for labels in sorted(most, reverse=True):
         if most[labels] > slack:
@@ -248,13 +255,16 @@ def _surely(most: Mapping[Number, float], slack: float) -> Number | None:
 
 
 def _surely_at_most(loss: Estimate, metric: str) -> float:
-    """Returns the upper end of a loss, of one below zero that of no loss."""
+    """Returns the upper end of a loss; a loss below zero counts as zero, and its upper end is shifted up by as much."""
     return _upper_end(loss, metric) + max(0.0, -loss.mean)
 
 
 def _upper_end(loss: Estimate, metric: str) -> float:
-    """Returns the upper end of a loss; infinite where nobody can be sure: of a single seed, or where the metric is one
-    of items that are not known. A constant one is its own end elsewhere."""
+    """Returns the upper end of the interval of a loss; infinite where nobody can be sure.
+
+    That is the case for a single seed, and for a metric of items whose scores are not known. For other metrics, a loss
+    that is the same at every seed is its own upper end.
+    """
     info = info_of(metric)
     if isinstance(info, ItemMetric) and info.by_item is not None and loss.varies == "seeds":
         return inf
@@ -264,7 +274,7 @@ def _upper_end(loss: Estimate, metric: str) -> float:
 
 
 def _mean_at(points: Points, labels: int | None, metric: str) -> float | None:
-    """Returns what a model reaches with so many labels; None where it has no fits to them, or no sound ones."""
+    """Returns a model's mean with that many labels; None where it has no fits with these, or no sound ones."""
     if labels not in points or points[labels].unsound(metric):
         return None
     found = points[labels].estimate(metric)

@@ -1,9 +1,9 @@
 """The predicted gain of more labels than were tried, by a power law.
 
-The law is fitted to means over seeds and items, at the mean number of labels that items had; its uncertainty is that of
-other items and other seeds (`metrics.resampling`). Only numbers of labels from which on all fits are sound count: what
-collapses at 2 to 4 labels and recovers at 5 has no curve through them. What does not determine a law says so, and
-predicts nothing.
+The law is fitted to means over seeds and items, at the mean number of labels that items had. Its uncertainty is that of
+other items and other seeds (`metrics.resampling`). Only numbers of labels above the last unsound fit count: no curve
+runs through fits that collapse at 2 to 4 labels and recover at 5. Where the data do not determine a law, nothing is
+predicted and the reason is given.
 """
 
 from collections.abc import Mapping
@@ -33,17 +33,17 @@ from crowdsweep.studies.prices import (
 from crowdsweep.studies.targets import means_of_all
 
 DRAWS = 400
-_APART = 1.01  # times the number of labels before: nearer numbers are one
-_STEPS = (1.4, 2.0)  # times the labels at hand: what a person might buy
+_APART = 1.01  # ratio of two numbers of labels below which they count as one
+_STEPS = (1.4, 2.0)  # multiples of the labels at hand that a user might buy
 
 
 def fitted_law(points: Points, group: Group, sizes: Mapping[int | None, float]) -> PowerLaw | str:
-    """Returns the law of a model; where there is none, why, a phrase.
+    """Returns the power law of a model; where there is none, a phrase that says why.
 
     Args:
-        points: of the model.
-        group: that it belongs to.
-        sizes: mean number of labels of an item at each number that was asked for.
+        points: the results of the model.
+        group: the group of the model.
+        sizes: requested number of labels per item → mean number that the items have.
     """
     metric, places = group.metric, _places(points, group, sizes)
     if len(places) < FEWEST_NUMBERS and any(point.unsound(metric) for point in points.values()):
@@ -71,13 +71,13 @@ def fitted_law(points: Points, group: Group, sizes: Mapping[int | None, float]) 
 
 
 def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, prices: Prices | None) -> StudyReport:
-    """Returns what more labels than were tried would bring each model, and cost.
+    """Returns the report section on what more labels than were tried would bring each model, and cost.
 
     Args:
-        group: of the models.
-        competitors: those that saw no gold.
-        target: a share that is to be reached; None for none.
-        prices: of labels; None where they are not known.
+        group: the group of the models.
+        competitors: the models that saw no gold.
+        target: a share to be reached; None for no target.
+        prices: prices of labels; None where they are not known.
     """
     sizes = labels_per_item(competitors, group)
     laws = {name: fitted_law(points, group, sizes) for name, points in sorted(competitors.items())}
@@ -114,13 +114,13 @@ def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, pr
 
 
 def further(law: PowerLaw) -> list[tuple[float, float]]:
-    """Returns the steps that a report predicts: from the labels at hand to half as many again, and twice as many."""
+    """Returns the steps that a report predicts: from the labels at hand to 1.4 times and twice as many."""
     ends = dict.fromkeys(float(max(round(times * law.most), int(law.most) + 1)) for times in _STEPS)
     return [(law.most, end) for end in ends if end <= 2.0 * law.most]
 
 
 def gain_words(gain: Predicted, metric: str) -> str:
-    """Returns `+1.2 ± 0.5 points`; both ends where one side is much the longer."""
+    """Returns a predicted gain in words, `+1.2 ± 0.5 points`; with both ends where one side is much longer."""
     scale, unit, digits = (100.0, " points", 1) if is_share(metric) else (1.0, " nats" if metric == HELDOUT else "", 3)
     below, above = scale * (gain.value - gain.low), scale * (gain.high - gain.value)
     value = f"{scale * gain.value:+.{digits}f}"
@@ -130,13 +130,15 @@ def gain_words(gain: Predicted, metric: str) -> str:
 
 
 def number_words(labels: Labels) -> str:
-    """Returns a number of labels: `7`, `4.2`."""
+    """Returns a number of labels as text: `7`, `4.2`."""
     return f"{labels:.0f}" if abs(labels - round(labels)) < 0.05 else f"{labels:.1f}"
 
 
 def _places(points: Points, group: Group, sizes: Mapping[int | None, float]) -> list[tuple[float, AxisPoint]]:
-    """Returns the points that have the metric and from which on all are sound, by their mean number of labels,
-    ascending and apart."""
+    """Returns (mean labels per item, point), ascending, for the points above the last unsound one that have the metric.
+
+    Points whose numbers of labels are too close to each other (`_APART`) are left out.
+    """
     known = [(sizes[r], point) for r, point in points.items() if r in sizes and point.by_seed.get(group.metric)]
     found: list[tuple[float, AxisPoint]] = []
     for labels, point in sorted(known, key=lambda pair: pair[0]):
@@ -148,7 +150,7 @@ def _places(points: Points, group: Group, sizes: Mapping[int | None, float]) -> 
 
 
 def _scores(point: AxisPoint, metric: str, seeds: list[int], *, with_items: bool) -> np.ndarray:
-    """Returns the scores of items, or their means in one column, by seed."""
+    """Returns the scores by seed and item; without items, the means by seed in one column."""
     if with_items:
         return np.stack([point.by_item[metric][seed] for seed in seeds])
     return np.array([[point.by_seed[metric][seed]] for seed in seeds])
@@ -167,8 +169,10 @@ def _row(group: Group, model: str, step: tuple[float, float], gain: Predicted, c
 def _sentences(
     group: Group, competitors: ModelsAlong, laws: Mapping[str, PowerLaw | str], target: float | None
 ) -> tuple[list[str], Mapping[str, str]]:
-    """Returns what more labels would bring the model that is best with all of them, or why that is not told; and the
-    same as what is worth doing."""
+    """Returns findings on what more labels would bring the model that is best with all labels, and next steps.
+
+    Where nothing is predicted, the finding says why.
+    """
     means = means_of_all(group, competitors)
     name = max(means, key=lambda one: means[one], default=None)
     if name is None:
@@ -190,7 +194,7 @@ def _sentences(
 
 
 def _target_sentence(group: Group, name: str, law: PowerLaw, target: float | None) -> list[str]:
-    """Returns how many labels the curve says reach a target that nothing which was tried does."""
+    """Returns how many labels the fitted curve needs for a target that no tried number reaches; else empty."""
     if target is None or not is_share(group.metric) or law.last >= target:
         return []
     needed, aim, farthest = law.labels_for(target), show_number(target, group.metric), int(FARTHEST * law.most)
@@ -211,7 +215,7 @@ def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber
 def _numbers(
     group: Group, model: str, step: tuple[float, float], gain: Predicted, cost: float | None
 ) -> list[StudyNumber]:
-    """Returns a predicted gain, and what it and a point of it cost."""
+    """Returns study numbers of a predicted gain, of its cost and of the cost of a point."""
     place: dict[str, Any] = {"at": step[0], "until": step[1]}
     if gain.refused:
         return [_number(group, model, "gain", note=gain.refused, **place)]

@@ -1,4 +1,4 @@
-"""How many labels are enough, in sentences and tables."""
+"""Sentences and tables that say how many labels are enough."""
 
 from collections.abc import Mapping
 from math import inf
@@ -12,7 +12,7 @@ from crowdsweep.studies.targets import called, how_sure
 
 
 def need_table(group: Group, needs: Mapping[str, Need], tolerance: float) -> StudyTable:
-    """Returns how many labels are enough for each model to come near what it reaches with all of them."""
+    """Returns the table of the labels that each model needs to come near its own result with all labels."""
     rows: list[list[Cell]] = [
         [
             name,
@@ -30,7 +30,7 @@ def need_table(group: Group, needs: Mapping[str, Need], tolerance: float) -> Stu
 
 
 def match_table(group: Group, matches: list[Match]) -> StudyTable:
-    """Returns which other model is as good with fewer labels as each is with all of them."""
+    """Returns the table of the other models that do as well with fewer labels as a model does with all of them."""
     scale, digits = (100.0, 1) if is_share(group.metric) else (1.0, 3)
     rows: list[list[Cell]] = [
         [
@@ -52,7 +52,7 @@ def match_table(group: Group, matches: list[Match]) -> StudyTable:
 
 
 def need_sentence(group: Group, model: str, need: Need, tolerance: float) -> str:
-    """Returns how many labels a model needs, and how sure that is."""
+    """Returns a sentence on how many labels a model needs, and how sure that is."""
     start = f"{group.dataset}: {model}"
     by = f" ({words(group.metric)}: {group.why})" if group.why else ""
     full = group.shown(need.full)
@@ -71,12 +71,15 @@ def need_sentence(group: Group, model: str, need: Need, tolerance: float) -> str
 
 
 def worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -> Mapping[str, str]:
-    """Returns whether more labels would help the model that is best with all of them; nothing of models with a metric
-    of their own."""
+    """Returns dataset → sentence on whether more labels would help the model that is best with all labels.
+
+    The result is empty for a group of models with a metric of their own, and where the fits do not tell.
+    """
     sound = {name: need for name, need in needs.items() if not need.unsound}
     if group.why or not sound:
         return {}
-    name, need = max(sorted(sound.items()), key=lambda pair: pair[1].full.mean)  # the order of trials decides no tie
+    # Sorted, so that the order of trials decides no tie.
+    name, need = max(sorted(sound.items()), key=lambda pair: pair[1].full.mean)
     if need.most is None or need.last_gain is None or need.unsound_above:
         return {}
     gain, amount = need.last_gain, amount_words(group.metric, tolerance)
@@ -108,7 +111,7 @@ def _gain(metric: str, gain: Estimate) -> str:
 
 
 def amount_words(metric: str, tolerance: float) -> str:
-    """Returns `1 point`, `0.02` of a metric that is no share."""
+    """Returns a tolerance in words: `1 point`, or `0.02` for a metric that is not a share."""
     if not is_share(metric):
         return f"{tolerance:g}"
     return f"{100 * tolerance:g} point" + ("" if tolerance == 0.01 else "s")

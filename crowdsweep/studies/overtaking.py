@@ -1,4 +1,4 @@
-"""Where along a study's axis one model overtakes another, and how sure that is."""
+"""The places on a study's axis where one model overtakes another, and how sure each is."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,19 +11,19 @@ from jaxtyping import Float64
 from crowdsweep.studies.axis import ModelsAlong
 
 RESAMPLES = 2000
-ENDS = (2.5, 97.5)  # percent: of a 95 % interval
+ENDS = (2.5, 97.5)  # percentiles that bound a 95 % interval
 CERTAIN = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overtaking:
-    """One model is better below a place of the axis, another one above.
+    """An overtaking: one model is better below a place on the axis, another one above it.
 
     Attributes:
-        before, after: who is better below and above.
-        at: the place, between two values of the axis by straight lines over its logarithm.
+        before, after: the model that is better below, and the one that is better above.
+        at: the place, interpolated between two values of the axis by straight lines over its logarithm.
         low, high: its 95 % interval over seeds; None where nothing varies over them.
-        share: of the resamples of seeds, those in which the one overtakes the other at all.
+        share: share of the resamples of seeds in which the one overtakes the other at all.
     """
 
     before: str
@@ -34,7 +34,7 @@ class Overtaking:
     share: float = 1.0
 
     def words(self, along: str) -> str:
-        """Returns it as a sentence without its full stop; `along` is what the axis counts."""
+        """Returns the overtaking as a sentence without a full stop; `along` is what the axis counts."""
         told = f"{self.after} overtakes {self.before} at about {_round(self.at)} {along}"
         if self.low is None or self.high is None:
             return told
@@ -47,12 +47,12 @@ class Overtaking:
 def overtakings(models: ModelsAlong, metric: str) -> Iterator[Overtaking]:
     """Yields each change of the best model along the axis, with its place between the two values of the axis.
 
-    Means are compared on the seeds that both models have at every value. The interval is a bootstrap over these, with
-    deviations widened by √(n / (n - 1)), which a resample of n numbers lacks.
+    Means are compared on the seeds that both models have at every value. The interval is a bootstrap over these seeds.
+    Its deviations are widened by √(n / (n - 1)), since those of resamples of n numbers are too small by that factor.
 
     Args:
-        models: with numbers as values of the axis, all above 0.
-        metric: by which they are compared; more is better.
+        models: results at values of the axis that are numbers above 0.
+        metric: the metric by which models are compared; higher is better.
     """
     sizes = sorted({size for points in models.values() for size in points if size is not None})
     means = {
@@ -74,8 +74,10 @@ def overtakings(models: ModelsAlong, metric: str) -> Iterator[Overtaking]:
 def _between(
     models: ModelsAlong, before: str, after: str, sizes: Sequence[int], metric: str, size: int
 ) -> Overtaking | None:
-    """Returns where the second overtakes the first for the last time up to a size; None where its mean does not. Of a
-    resample that crossing counts which is nearest to it."""
+    """Returns where the second model overtakes the first for the last time up to a size; None where its mean does not.
+
+    In each resample, the crossing nearest to that place counts.
+    """
     one, two = models[before], models[after]
     both = [place for place in sizes if place in one and place in two]
     of = [(one[place].by_seed.get(metric, {}), two[place].by_seed.get(metric, {})) for place in both]
@@ -105,7 +107,7 @@ def _between(
 def _crossings(
     ahead: Float64[np.ndarray, "samples sizes"], places: Float64[np.ndarray, " sizes"]
 ) -> Float64[np.ndarray, "samples between"]:
-    """Returns where each line comes up to 0 from below, between each two sizes; NaN where it does not."""
+    """Returns where each line rises to 0 from below, between each two sizes; NaN where it does not."""
     left, right = ahead[:, :-1], ahead[:, 1:]
     rises = (left < 0) & (right >= 0)
     share = np.divide(-left, right - left, out=np.full(left.shape, np.nan), where=rises)

@@ -1,8 +1,8 @@
 """The price of labels and of what they gain: the cost of a point, and the cheapest way to a target.
 
-A label costs its price, and a sweep's crowd a fixed sum beside, whatever the number of labels. What was bought are the
-annotations of the training items, those that a fit held out among them; where an annotation has several rows
-(multi-label answers, tokens of a sentence) each row is a label here.
+Each label costs its price; the crowd of a sweep costs a fixed sum besides, whatever the number of labels. Labels that
+were bought are the annotations of the training items, including those that a fit held out. Where an annotation has
+several rows (multi-label answers, tokens of a sentence), each row counts as a label here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,29 +21,29 @@ from crowdsweep.studies.labels_needed import Reach, loss_of
 from crowdsweep.studies.targets import called
 
 POINT = 0.01
-"""What one point is: of accuracy a hundredth, of a log-likelihood a hundredth of a nat."""
+"""Size of one point: a hundredth of accuracy, or a hundredth of a nat of log-likelihood."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """What labels cost, in any currency.
+    """The prices of labels, in any currency.
 
     Attributes:
-        per_label: of one annotation.
-        fixed: paid once, whatever the number of labels.
+        per_label: price of one annotation.
+        fixed: sum that is paid once, whatever the number of labels.
     """
 
     per_label: float
     fixed: float
 
     def cost(self, labels: Labels) -> float:
-        """Returns what so many labels in all cost."""
+        """Returns the cost of that many labels in total."""
         return self.fixed + self.per_label * labels
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointCost:
-    """What one point costs, with its 95 % interval where one is known; infinite where nothing is gained."""
+    """The cost of one point, with its 95 % interval where one is known; infinite where nothing is gained."""
 
     value: float
     low: float | None
@@ -52,14 +52,14 @@ class PointCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What more labels bring, and what they cost.
+    """A step from one number of labels per item to the next: what it brings and costs.
 
     Attributes:
-        start, end: labels per item, as they are called.
+        start, end: names of the two numbers of labels per item.
         at, until: the same as numbers.
         gain: in the metric's units.
-        cost: of the labels that are added.
-        point: what one point costs on this step.
+        cost: cost of the added labels.
+        point: cost of one point on this step.
     """
 
     start: str
@@ -77,8 +77,8 @@ class Plan:
 
     Attributes:
         aim: the target in words.
-        model, labels, cost: of the cheapest whose mean reaches it.
-        sure_model, sure_labels, sure_cost: of the cheapest that surely does; empty and None where none does.
+        model, labels, cost: the cheapest way whose mean reaches the target.
+        sure_model, sure_labels, sure_cost: the cheapest way that surely reaches it; empty and None where none does.
     """
 
     aim: str
@@ -91,13 +91,13 @@ class Plan:
 
 
 def prices_of(knobs: Mapping[str, Any]) -> Prices | None:
-    """Returns the prices that a sweep file sets; None where it sets none."""
+    """Returns the prices from a study's knobs; None where these set none."""
     price = knobs.get("price_per_label")
     return None if price is None else Prices(per_label=price, fixed=knobs.get("fixed_cost") or 0.0)
 
 
 def steps_of(points: Points, group: Group, prices: Prices) -> list[Step]:
-    """Returns what each step from one number of labels to the next brings and costs; those of sound fits."""
+    """Returns what each step from one number of labels to the next brings and costs, for numbers with sound fits."""
     sound = {labels: point for labels, point in points.items() if not point.unsound(group.metric)}
     known = {labels: size for labels, point in sound.items() if (size := bought(point, group.heldout)) is not None}
     ascending = sorted(known, key=group.number)
@@ -122,7 +122,7 @@ def steps_of(points: Points, group: Group, prices: Prices) -> list[Step]:
 
 
 def cost_of_a_point(cost: float, gain: Estimate | Predicted) -> PointCost:
-    """Returns what one point costs where so much brings this gain."""
+    """Returns the cost of one point, given the cost of a gain."""
     mean = gain.mean if isinstance(gain, Estimate) else gain.value
     ends = [POINT * cost / one if one > 0 else inf for one in (gain.high, gain.low) if one is not None]
     low, high = ends if len(ends) == 2 else (None, None)
@@ -130,13 +130,13 @@ def cost_of_a_point(cost: float, gain: Estimate | Predicted) -> PointCost:
 
 
 def cheapest(reached: Mapping[str, Reach], models: ModelsAlong, group: Group, prices: Prices) -> Plan | None:
-    """Returns the cheapest way to a target; None where none of what was tried reaches it.
+    """Returns the cheapest way to a target; None where nothing that was tried reaches it.
 
     Args:
-        reached: model → how many labels per item reach it.
-        models: their points.
-        group: theirs.
-        prices: of labels.
+        reached: model → labels per item that reach the target.
+        models: the results of the models.
+        group: the group of the models.
+        prices: prices of labels.
     """
     enough = _costs(((name, one.enough) for name, one in reached.items()), models, group, prices)
     if not enough:
@@ -151,24 +151,24 @@ def cheapest(reached: Mapping[str, Reach], models: ModelsAlong, group: Group, pr
 
 
 def money(amount: float) -> str:
-    """Returns an amount of money: `0.42`, `12.50`, `1,240`."""
+    """Returns an amount of money as text: `0.42`, `12.50`, `1,240`."""
     if not isfinite(amount):
         return "without end"
     return f"{amount:,.0f}" if abs(amount) >= 100 else f"{amount:,.2f}" if abs(amount) >= 0.01 else f"{amount:.2g}"
 
 
 def finite(amount: float) -> float | None:
-    """Returns an amount for programs: None for one without end."""
+    """Returns an amount for programs: None if it is infinite."""
     return amount if isfinite(amount) else None
 
 
 def point_words(metric: str) -> str:
-    """Returns what one point is called: `a point`, `0.01 nats`."""
+    """Returns the name of one point: `a point`, `0.01 nats`."""
     return "a point" if is_share(metric) else f"{POINT:g} nats"
 
 
 def point_cost_words(point: PointCost) -> str:
-    """Returns what a point costs, with its interval: `4.32 (2.69 to 12.14)`, `no gain (at best 1.30)`."""
+    """Returns the cost of a point with its interval as text: `4.32 (2.69 to 12.14)`, `no gain (at best 1.30)`."""
     low, high = point.low, point.high
     if not isfinite(point.value):
         return "no gain" + (f" (at best {money(low)})" if low is not None and isfinite(low) else "")
@@ -176,7 +176,7 @@ def point_cost_words(point: PointCost) -> str:
 
 
 def numbers_of(point: PointCost) -> dict[str, Any]:
-    """Returns the same for programs."""
+    """Returns the cost of a point as the fields of a `StudyNumber`."""
     ends = {name: None if one is None else finite(one) for name, one in (("low", point.low), ("high", point.high))}
     note = "" if isfinite(point.value) else "nothing is gained"
     return {"value": finite(point.value), **ends, "note": note}
@@ -185,13 +185,13 @@ def numbers_of(point: PointCost) -> dict[str, Any]:
 def prices_part(
     group: Group, competitors: ModelsAlong, aims: Mapping[str, Mapping[str, Reach]], prices: Prices | None
 ) -> StudyReport:
-    """Returns what labels that were tried cost: the steps of each model, and the cheapest way to each aim.
+    """Returns the report section on the cost of tried labels: the steps of each model, the cheapest way to each aim.
 
     Args:
-        group: of the models.
-        competitors: those that saw no gold.
-        aims: verb (`reach`, `come`) → what every model needs for what stands after it.
-        prices: of labels; None where they are not known, and nothing is told.
+        group: the group of the models.
+        competitors: the models that saw no gold.
+        aims: verb (`reach`, `come`) → model → labels per item that it needs for the aim after the verb.
+        prices: prices of labels; None where they are not known, which makes the section empty.
     """
     if prices is None:
         return StudyReport(title="")
@@ -265,7 +265,7 @@ def _plan_number(group: Group, plan: Plan) -> StudyNumber:
 def _costs(
     needed: Iterable[tuple[str, float | None]], models: ModelsAlong, group: Group, prices: Prices
 ) -> list[tuple[float, float, str]]:
-    """Returns (cost, labels per item, model) of those that have a number."""
+    """Returns (cost, labels per item, model) for the models that reach the target and whose bought labels are known."""
     found: list[tuple[float, float, str]] = []
     for name, number in needed:
         for labels, point in models[name].items():

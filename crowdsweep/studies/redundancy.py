@@ -1,7 +1,8 @@
-"""How many labels an item needs before further ones change little.
+"""The redundancy study: how many labels an item needs before further labels change little.
 
-The annotations of a dataset are thinned to r labels per item (seeded and nested: the labels kept at r = 2 are among
-those kept at r = 5), for several r, beside the full set. Every model meets the same thinned sample at the same seed.
+The annotations of a dataset are thinned to r labels per item, for several r, and the full set is run as well. Thinning
+is seeded and nested: the labels kept at r = 2 are among those kept at r = 5. Every model gets the same thinned sample
+at the same seed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,11 +65,11 @@ _WITHOUT_GOLD = (
 
 
 def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
-    """Returns the sweep on every dataset for each number of labels per item, and on the full set.
+    """Returns the sweep with every dataset at each number of labels per item, and with the full set.
 
     Raises:
-        SweepFileError: the sweep names no dataset, or the numbers of a dataset are missing or of one that is not there,
-            or a target is of one that is not there, or there is a fixed cost and no price.
+        SweepFileError: the sweep names no dataset; numbers of labels are missing for a dataset, or given for one that
+            is not there; a target is for one that is not there; or there is a fixed cost without a price.
     """
     where = f"{config.source or config.name}: study redundancy"
     if knobs["fixed_cost"] and knobs["price_per_label"] is None:
@@ -95,13 +96,14 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
         found += expand_datasets(config, (entry,), AXIS, [*labels[entry.name], None]).datasets
         if knobs["adaptive"]:
             told = replace(entry, params={**entry.params, PARAMETER: ADAPTIVE})
-            more = [number for number in labels[entry.name] if number > 1]  # of one label each, none can go elsewhere
+            # With one label per item, no label can go elsewhere.
+            more = [number for number in labels[entry.name] if number > 1]
             found += expand_datasets(config, (told,), AXIS, more).datasets
     return replace(config, datasets=tuple(found))
 
 
 def summarise(table: pa.Table, knobs: Mapping[str, Any], item_scores: ItemScores = no_item_scores) -> StudyReport:
-    """Returns the curves against labels per item, how many labels each model needs, and where fewer labels suffice."""
+    """Returns the report: curves against labels per item, what each model needs, and where fewer labels suffice."""
     gold = gold_models(table)
     evenly, adaptively = by_allocation(table)
     groups = list(groups_of(evenly, item_scores))
@@ -111,7 +113,7 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any], item_scores: ItemScores
     parts = [one.report for one in told_of]
     findings = [finding for part in parts for finding in part.findings[:1]]  # the first of every dataset, then the rest
     findings += [finding for part in parts for finding in part.findings[1:]]
-    findings += [sentence for one in told_of for sentence in one.needs]  # of every model: after what is decided on
+    findings += [sentence for one in told_of for sentence in one.needs]  # sentences on every model come last
     ranks_by_answers = any(number.metric == HELDOUT for part in parts for number in part.numbers)
     return StudyReport(
         title=TEMPLATE.title,
@@ -126,7 +128,10 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any], item_scores: ItemScores
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """What is told of one group of models: its report, how many labels each of them needs, and all in short."""
+    """The part of the report on one group of models.
+
+    It has a report, sentences on the labels that each model needs, and a row of the short table.
+    """
 
     report: StudyReport
     needs: Sequence[str]
@@ -134,12 +139,12 @@ class _Part:
 
 
 def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive: ModelsAlong) -> _Part:
-    """Returns what is told of one group of models.
+    """Returns the part of the report on one group of models.
 
     Args:
-        group: with labels given evenly.
-        gold: models that saw gold.
-        knobs: of the study.
+        group: models with labels given evenly.
+        gold: names of the models that saw gold.
+        knobs: settings of the study.
         adaptive: models of the dataset with labels given adaptively.
     """
     tolerance, target, prices = knobs["tolerance"], target_of(knobs["target"], group.dataset), prices_of(knobs)
@@ -179,7 +184,7 @@ def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive
 
 
 def _steps(group: Group, steps: Iterable[Mapping[str, str]]) -> Mapping[str, str]:
-    """Returns what all parts say is worth doing on a dataset; nothing of models with a metric of their own."""
+    """Returns dataset → what all parts say is worth doing; empty for models with a metric of their own."""
     told = [one[group.dataset] for one in steps if group.dataset in one]
     return {group.dataset: " ".join(told)} if told and not group.why else {}
 
@@ -246,7 +251,7 @@ def _means(group: Group) -> StudyTable:
     def called(labels: int | None) -> str:
         if labels is None:
             return group.all_words
-        fewer = labels - sizes.get(labels, labels) > 0.05  # where some items have not so many
+        fewer = labels - sizes.get(labels, labels) > 0.05  # some items have fewer labels
         return f"{labels} (about {sizes[labels]:.1f})" if fewer else str(labels)
 
     rows: list[list[Cell]] = [
@@ -261,7 +266,7 @@ def _means(group: Group) -> StudyTable:
 
 
 def _over(group: Group) -> str:
-    """Returns what the intervals of a group vary over."""
+    """Returns the note that says what the intervals of a group vary over."""
     found = [
         point.estimate(group.metric, group.heldout) for points in group.models.values() for point in points.values()
     ]
@@ -270,18 +275,18 @@ def _over(group: Group) -> str:
 
 
 def _labels_per_item(value: Any) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
-    """A knob's check: numbers for all datasets, or for each dataset by its name."""
+    """Checks a knob's value: numbers for all datasets, or for each dataset by its name."""
     check = whole_numbers(1)
     return {str(name): check(numbers) for name, numbers in value.items()} if isinstance(value, dict) else check(value)
 
 
 def _target(value: Any) -> float | dict[str, float]:
-    """A knob's check: a share for all datasets, or for each dataset by its name."""
+    """Checks a knob's value: a share for all datasets, or for each dataset by its name."""
     return {str(name): _share(one) for name, one in value.items()} if isinstance(value, dict) else _share(value)
 
 
 def _share(value: Any) -> float:
-    """A knob's check: a share above 0, at most 1."""
+    """Checks a knob's value: a share above 0, at most 1."""
     share = positive_number(value)
     if share > 1:
         raise ValueError("expected a share, at most 1 (0.9 for 90 %)")

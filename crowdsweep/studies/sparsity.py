@@ -1,8 +1,8 @@
-"""What happens as the number of annotators grows while the labels stay as few as they are.
+"""The sparsity study: what happens as the number of annotators grows while the number of labels stays the same.
 
-The same items are labelled by ever more annotators, each of whom answers ever less. A simulated crowd is drawn anew for
-every seed; of a real one the annotators are split, so that their answers stay and stand under ever more names. Every
-model meets the same draw. The question and the axis are those of the Crowd Mixture Model's first experiment.
+Ever more annotators label the same items, and each of them gives ever fewer labels. A simulated crowd is drawn anew for
+every seed. The annotators of a real crowd are split: the labels stay, under ever more names. Every model gets the same
+draw. The question and the axis are those of the Crowd Mixture Model's first experiment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,14 +35,16 @@ _ACTIVE = "n_active_annotators"
 
 
 def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
-    """Returns the sweep on every dataset (`gaussians` where it names none) for each number of annotators."""
+    """Returns the sweep with every dataset (`gaussians` where it names none) at each number of annotators."""
     entries = tuple(config.datasets) or (DatasetEntry(name="gaussians"),)
     return expand_datasets(config, entries, _AXIS, knobs[_AXIS])
 
 
 def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
-    """Returns the curves of accuracy, divergences and held-out likelihood against the number of annotators, what all of
-    it costs, and who gains or loses."""
+    """Returns the report: quality against the number of annotators, what it costs, and which models gain or lose.
+
+    The curves are of accuracy, divergences and held-out likelihood.
+    """
     metric = first_metric(table, _QUALITY)
     if metric is None:
         return StudyReport(title=TEMPLATE.title, findings=["No trial has finished yet."])
@@ -135,7 +137,10 @@ def _leader(models: ModelsAlong, metric: str, size: int) -> tuple[str, Estimate]
 
 
 def _change(models: ModelsAlong, metric: str, name: str, low: int, high: int) -> Estimate | None:
-    """Returns how a model's metric moves from one end of the axis to the other, paired by seed."""
+    """Returns the change of a model's metric from one end of the axis to the other, paired by seed.
+
+    The result is None where the model has no results at an end, or no seed has both.
+    """
     points = models[name]
     if low not in points or high not in points:
         return None

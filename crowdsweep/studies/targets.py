@@ -1,4 +1,4 @@
-"""How many labels per item reach a target accuracy, and what the best other model reaches with all labels."""
+"""How many labels per item models need to reach a target accuracy, or to match the best other model with all labels."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -11,11 +11,14 @@ from crowdsweep.studies.groups import Group, Labels
 from crowdsweep.studies.labels_needed import Reach, match_of, reach_of
 
 NONE = "none tried"
-"""What is surely enough where no number is: items may be too few to be sure of any."""
+"""Text in place of a number that is surely enough, where there is none: items may be too few to be sure of any."""
 
 
 def target_of(target: float | Mapping[str, float] | None, dataset: str) -> float | None:
-    """Returns the target of a dataset, which may have its parameters in brackets behind its name; None for none."""
+    """Returns the target of a dataset; None where it has none.
+
+    The dataset's name may be followed by its parameters in parentheses.
+    """
     if not isinstance(target, Mapping):
         return target
     fitting = [name for name in target if dataset == name or dataset.startswith(f"{name} (")]
@@ -23,11 +26,12 @@ def target_of(target: float | Mapping[str, float] | None, dataset: str) -> float
 
 
 def targets_reached(group: Group, competitors: ModelsAlong, target: float | None) -> dict[str, Reach]:
-    """Returns how many labels per item each model needs for a target accuracy; nothing where there is no target, or the
-    group's metric is no share that it could be one of.
+    """Returns model → labels per item that it needs for a target accuracy.
+
+    The result is empty where there is no target, or where the group's metric is not a share.
 
     Args:
-        group: whose metric it is.
+        group: the group of the models.
         competitors: the models that saw no gold.
         target: a share.
     """
@@ -39,7 +43,7 @@ def targets_reached(group: Group, competitors: ModelsAlong, target: float | None
 
 
 def means_of_all(group: Group, competitors: ModelsAlong) -> dict[str, float]:
-    """Returns what models reach with all labels, by name; those whose fits are sound."""
+    """Returns model → mean with all labels, for the models whose fits are sound."""
     return {
         name: estimate.mean
         for name, points in sorted(competitors.items())
@@ -49,13 +53,13 @@ def means_of_all(group: Group, competitors: ModelsAlong) -> dict[str, float]:
 
 
 def best_reached(group: Group, competitors: ModelsAlong, tolerance: float, within: str) -> dict[str, Reach]:
-    """Returns how many labels per item each model needs to come near the best one with all labels.
+    """Returns model → labels per item that it needs to come close to the best model with all labels.
 
     Args:
-        group: of the models.
-        competitors: those that saw no gold.
-        tolerance: how near.
-        within: the same in words.
+        group: the group of the models.
+        competitors: the models that saw no gold.
+        tolerance: how close, in the metric's units.
+        within: the tolerance in words.
     """
     full = means_of_all(group, competitors)
     if not full:
@@ -67,7 +71,7 @@ def best_reached(group: Group, competitors: ModelsAlong, tolerance: float, withi
 
 
 def rivals_reached(group: Group, competitors: ModelsAlong) -> dict[str, Reach]:
-    """Returns how many labels per item each model needs to reach what the best other one does with all labels."""
+    """Returns model → labels per item that it needs to match the best other model with all labels."""
     full = means_of_all(group, competitors)
     found: dict[str, Reach] = {}
     for name, points in sorted(competitors.items()):
@@ -83,7 +87,7 @@ def rivals_reached(group: Group, competitors: ModelsAlong) -> dict[str, Reach]:
 
 
 def reached_part(group: Group, to_target: Mapping[str, Reach], to_rival: Mapping[str, Reach]) -> StudyReport:
-    """Returns the findings, the table and the numbers of what was reached."""
+    """Returns the report section on what was reached: findings, a table and numbers."""
     rows: list[list[Cell]] = [
         [name, reach.aim, called(reach.enough, group), called(reach.possibly, group), called(reach.surely, group, NONE)]
         for reached in (to_target, to_rival)
@@ -110,14 +114,14 @@ def reached_part(group: Group, to_target: Mapping[str, Reach], to_rival: Mapping
 
 
 def called(number: Labels | None, group: Group, otherwise: str = "more than tried") -> str:
-    """Returns what a number of labels per item is called: `5`, `all (10)`; none is called as `otherwise` says."""
+    """Returns the name of a number of labels per item: `5`, `all (10)`; for None the text of `otherwise`."""
     if number is None:
         return otherwise
     return group.all_words if not isfinite(number) or number == group.all_labels else str(int(number))
 
 
 def how_sure(enough: Labels, possibly: Labels | None, surely: Labels | None, group: Group) -> str:
-    """Returns `possibly 3, 7 to be sure`."""
+    """Returns how sure a number of labels is, in words: `possibly 3, 7 to be sure`."""
     low = enough if possibly is None else min(possibly, enough)
     ending = "none that was tried is sure" if surely is None else f"{called(surely, group)} to be sure"
     return f"possibly {called(low, group)}, {ending}" if low != enough else ending
@@ -126,7 +130,7 @@ def how_sure(enough: Labels, possibly: Labels | None, surely: Labels | None, gro
 def needed_number(
     group: Group, model: str, about: str, enough: Labels | None, possibly: Labels | None, surely: Labels | None
 ) -> StudyNumber:
-    """Returns how many labels are needed, for programs: low is what is possibly, high what is surely enough."""
+    """Returns the labels that a model needs as a study number: low is possibly enough, high is surely enough."""
     names = {"enough": enough, "possibly": possibly, "surely": surely}
     told = [
         f"{name}: {called(one, group, NONE if name == 'surely' else 'more than tried')}"
@@ -148,7 +152,7 @@ def needed_number(
 
 
 def _target_words(group: Group, reached: Mapping[str, Reach]) -> list[str]:
-    """Returns which model reaches the target with the fewest labels."""
+    """Returns a sentence on the model that reaches the target with the fewest labels; none where there is no target."""
     if not reached:
         return []
     aim = next(iter(reached.values())).aim
@@ -167,8 +171,7 @@ def _target_words(group: Group, reached: Mapping[str, Reach]) -> list[str]:
 
 
 def _rival_words(group: Group, reached: Mapping[str, Reach]) -> list[str]:
-    """Returns which model needs the fewest labels for what the best other one does with all of them, where that is
-    fewer than all."""
+    """Returns a sentence on the model that matches the best other one with the fewest labels, unless it needs all."""
     full = group.number(None)
     able = [(r.enough, name) for name, r in reached.items() if r.enough is not None and r.enough < full]
     if not able:

@@ -1,8 +1,8 @@
-"""How much of a sweep may fail before it stops: `budget.failed_trials`, a share of its points.
+"""The failures that a sweep allows before it stops: `budget.failed_trials`, a share of its points.
 
-A point of which some seeds fail counts by their share. However small the share, `FEWEST_POINTS` points may fail: a few
-bad points of a small search are bad points, not the end of a sweep. Where the whole sweep is a single point, its trials
-are counted in place of points. What infrastructure lost is not counted.
+A point of which some seeds fail counts by the share of these seeds. At least `FEWEST_POINTS` points may fail, however
+small the allowed share: a few bad points of a small search should not end the sweep. A sweep of a single point counts
+its trials in place of points. Trials that the infrastructure lost are not counted.
 """
 
 from collections.abc import Collection
@@ -12,17 +12,17 @@ from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import Plan
 
 FEWEST_POINTS = 3
-FEWEST_TRIALS = 2  # of a single point
+FEWEST_TRIALS = 2  # in a sweep of a single point
 
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """What may fail.
+    """The number of failures that a sweep allows.
 
     Attributes:
         share: `budget.failed_trials`.
-        n_points: of the sweep, at most; those that are re-scored count twice, as they run twice.
-        n_search, n_report: trials of a point in each phase.
+        n_points: largest number of points of the sweep; re-scored points count twice, as they run twice.
+        n_search, n_report: number of trials of a point in each phase.
     """
 
     share: float
@@ -32,7 +32,7 @@ class Allowance:
 
     @classmethod
     def of(cls, plan: Plan) -> "Allowance":
-        """Returns what a plan allows."""
+        """Returns the allowance of a plan."""
         seeds = plan.config.seeds
         n_points = len(plan.cells) + sum(search.limit + min(seeds.rescored, search.limit) for search in plan.searches)
         return cls(
@@ -40,7 +40,7 @@ class Allowance:
         )
 
     def exceeded(self, failed: Collection[TrialSpec]) -> bool:
-        """Whether more has failed than may fail."""
+        """Whether more trials have failed than the sweep allows."""
         if self.n_points == 1:
             return len(failed) > max(FEWEST_TRIALS, self.share * self.n_report)
         in_search = sum(spec.phase == "search" for spec in failed)

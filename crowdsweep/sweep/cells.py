@@ -21,11 +21,11 @@ from crowdsweep.sweepfile.records import Metric, Resources
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedDataset:
-    """One line of `datasets:` with its base dataset, which lines of equal base share.
+    """One line of `datasets:` with its base dataset; lines with the same base share one object.
 
     Attributes:
-        heldout: share of the annotations that is taken out where held-out annotations score.
-        among: all datasets of the sweep.
+        heldout: share of the annotations that is held out where held-out annotations score a model.
+        among: names of all datasets of the sweep.
     """
 
     name: str
@@ -37,19 +37,18 @@ class PlannedDataset:
 
     @cached_property
     def holds_out(self) -> bool:
-        """Whether any annotation can be taken out; costs as much as preparing a trial."""
+        """Whether any annotation can be held out. The first access costs as much as preparing a trial."""
         taken = prepare(self.base, self.params, 0, self.heldout).heldout
         return taken is not None and len(taken) > 0
 
     @property
     def report_heldout(self) -> float:
-        """Share of the annotations that report trials give up: none, but where there is nothing else to score them
-        by."""
+        """Share of the annotations that report trials hold out: 0 unless nothing else can score these trials."""
         return self.heldout if self.offer.only_own_votes and self.holds_out else 0.0
 
     @property
     def unscored(self) -> bool:
-        """Whether nothing at all can score a model."""
+        """Whether nothing at all can score a model on this dataset."""
         return self.offer.only_own_votes and not self.holds_out
 
     def __str__(self) -> str:
@@ -58,16 +57,16 @@ class PlannedDataset:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A model × dataset with fixed hyper-parameters, or the part of a search that does not move.
+    """A model and a dataset with fixed hyper-parameters: a point of its own, or the part of a search that stays fixed.
 
     Attributes:
         info: the model.
-        label: what the sweep file calls it.
-        dataset: that it is fitted to.
-        fixed: hyper-parameters as given, the sweep's protocol among them.
-        metric: what is scored while it trains, and what it is searched for.
-        needs: of the data, at these hyper-parameters and any that are searched.
-        resources: of the slots that it runs on.
+        label: the model's name in the sweep file.
+        dataset: the dataset that the model is fitted to.
+        fixed: the hyper-parameters that the sweep file gives, its protocol among them.
+        metric: the metric that is scored during training, and that a search optimises.
+        needs: what the model needs of the data, at these hyper-parameters and at all that are searched.
+        resources: resources of the slots that run the cell's trials.
     """
 
     info: ModelInfo
@@ -80,7 +79,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The `cell_key` of its report trials, where the point does not move."""
+        """The `cell_key` of the report trials, for a cell that is not searched."""
         return self.report_specs([0])[0].cell_key
 
     def specs(
@@ -114,20 +113,21 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """A search: a cell whose point moves in a space.
+    """A search: a cell and the space in which its other hyper-parameters are searched.
 
     Attributes:
-        cell: what does not move.
-        space: what is searched.
-        limit: number of points.
-        heldout: share of the annotations that search trials give up.
-        chosen: which sampler proposes its points, and why that one.
-        early_stop: ends fits of its points that are worse than earlier ones; None where every fit goes to its end.
+        cell: the part that stays fixed.
+        space: the space that is searched.
+        limit: largest number of points.
+        heldout: share of the annotations that search trials hold out.
+        chosen: the sampler that proposes points, and why it was chosen.
+        early_stop: rule that ends fits that are worse than those of earlier points; None where every fit runs to its
+            end.
         raced: number of seeds after which a point may be pruned; None where every point gets all seeds.
-        key: hash of everything that decides what is proposed and how it is scored, but for the number of points: a
-            larger budget goes on with the same search.
-        instead: why it is not searched by held-out annotations, where these would be usual; else empty.
-        told: points of earlier sweeps that its sampler is told first; they are none of its own.
+        key: hash of everything that decides which points are proposed and how they are scored, except the number of
+            points: a larger budget continues the same search.
+        instead: why held-out annotations do not score the search where they usually would; else empty.
+        told: points of earlier sweeps that the sampler is told first; they do not count among the search's own points.
     """
 
     cell: Cell
@@ -143,18 +143,18 @@ class Search:
 
     @property
     def metric(self) -> Metric:
-        """What it is searched for."""
+        """The metric that the search optimises."""
         return self.cell.metric
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """A search that cannot be made, since nothing could score its points; others go on.
+    """A search that cannot be made because nothing could score its points; the other searches run.
 
     Attributes:
-        label: what the sweep file calls the model.
-        dataset: that it would be fitted to.
-        reason: why, and what to do.
+        label: the model's name in the sweep file.
+        dataset: the dataset of the search.
+        reason: why it cannot be made, and what to do.
     """
 
     label: str

@@ -1,7 +1,6 @@
-"""The driver's handling of checkpoints: they go into the store, to the next slot of their trial, and are removed in the
-end.
+"""The driver's handling of checkpoints: stores them, passes them to the next slot of their trial, and removes them.
 
-A checkpoint saves time and decides no number, so that one which cannot be written or read costs a warning, no trial.
+A checkpoint saves time and affects no number. So one that cannot be written or read costs a warning, and no trial.
 """
 
 import logging
@@ -19,11 +18,11 @@ _log = logging.getLogger(__name__)
 
 
 class KeptCheckpoints:
-    """The checkpoints of the trials of a sweep.
+    """The checkpoints of a sweep's trials.
 
     Args:
-        files: of its store.
-        minutes: from one to the next; None for none, which leaves those alone that there are.
+        files: the checkpoint files of the sweep's store.
+        minutes: time between checkpoints of a trial; None for no checkpoints, with existing ones left unused.
     """
 
     def __init__(self, files: Checkpoints, minutes: float | None) -> None:
@@ -31,22 +30,22 @@ class KeptCheckpoints:
         self._warned = False
 
     def saved(self, specs: Sequence[TrialSpec]) -> dict[str, bytes]:
-        """Returns what trials go on from, by key."""
+        """Returns trial key → checkpoint from which the trial continues."""
         if self.minutes is None:
             return {}
         found = {spec.key: self._tried(self._files.get, spec.key) for spec in specs}
         return {key: content for key, content in found.items() if content is not None}
 
     def take(self, event: TrialSaved) -> None:
-        """Keeps a checkpoint."""
+        """Writes a checkpoint into the store."""
         self._tried(self._files.put, event.key, event.step, event.content)
 
     def finished(self, key: str) -> None:
-        """Drops the checkpoint of a trial that has its result."""
+        """Removes the checkpoint of a trial that has its result."""
         self._tried(self._files.remove, [key])
 
     def done(self) -> None:
-        """Drops all checkpoints: the sweep has ended."""
+        """Removes all checkpoints, since the sweep has ended."""
         self._tried(self._files.remove)
 
     def _tried(self, act: Callable[..., Returned], *arguments: object) -> Returned | None:

@@ -1,6 +1,6 @@
-"""How long trials will take, before any is run: by the cost formula of their model, else by a short pilot of it.
+"""The estimated seconds of trials before any is run: by the cost formula of their model, else by a short pilot of it.
 
-Both are rough, so that a plan shows a range: a factor says how far the seconds may be off either way.
+Both are rough, so a plan shows a range: a factor says by how much the seconds may be off in either direction.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,43 +18,43 @@ from crowdsweep.sweep.cells import Cell
 from crowdsweep.sweep.pilot import Pilots
 
 OPERATIONS_PER_SECOND = 2e8
-"""Of a cost formula, one trial of a batch on one core."""
+"""Operations of a cost formula per second, for one trial of a batch on one core."""
 TRIAL_OVERHEAD_S = 0.03
-"""Of preparing a trial's data, its scores and its record."""
+"""Seconds for preparing a trial's data, its scores and its record."""
 POINTS_PRICED = 24
-"""Of a search, over which its cost is averaged."""
+"""Number of points of a search over which its cost is averaged."""
 FACTORS: Mapping[str, float] = {"formula": 5.0, "pilot": 2.0}
-"""By what seconds may be off, by what they come from."""
+"""Source of an estimate → factor by which its seconds may be off."""
 
 CostFormula = Callable[[DataShape, Mapping[str, Any]], float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostEstimate:
-    """Seconds of one trial on one slot, and what they come from."""
+    """The estimated seconds of one trial on one slot, and the source of the estimate."""
 
     seconds: float
     source: Literal["formula", "pilot"]
 
 
 def cost_by_formula(formula: CostFormula, shape: DataShape, params: Mapping[str, Any]) -> float:
-    """Returns the seconds of one trial.
+    """Returns the seconds of one trial by a cost formula.
 
     Args:
-        formula: of its model.
-        shape: of its data.
-        params: all its hyper-parameters.
+        formula: the model's cost formula.
+        shape: sizes of the data.
+        params: all hyper-parameters of the model.
     """
     return TRIAL_OVERHEAD_S + formula(shape, params) / OPERATIONS_PER_SECOND
 
 
 def cost_of(cell: Cell, pilots: Pilots, space: Space | None = None) -> CostEstimate | None:
-    """Returns what one trial of a cell costs; None where nothing tells.
+    """Returns the estimated cost of one trial of a cell; None where neither a formula nor a pilot gives one.
 
     Args:
-        cell: whose trials are meant.
-        pilots: fit models that have no formula, at the defaults of what is searched.
-        space: that points are taken from: a formula is averaged over it.
+        cell: the cell.
+        pilots: fit models that have no formula, with searched hyper-parameters at their defaults.
+        space: the searched space, over which a formula is averaged; None for a cell without a search.
     """
     shape = cell.dataset.offer.shape
     if cell.info.cost is not None:
@@ -70,7 +70,7 @@ def cost_of(cell: Cell, pilots: Pilots, space: Space | None = None) -> CostEstim
 
 
 def cost_row(estimate: CostEstimate | None, trials: int) -> dict[str, Any]:
-    """Returns the seconds of so many trials, as a plan's summary has them."""
+    """Returns the seconds of that many trials, as a row of a plan's summary."""
     if estimate is None:
         return {"trials": trials, "seconds": None, "seconds_low": None, "seconds_high": None, "told_by": "nothing"}
     total, factor = estimate.seconds * trials, FACTORS[estimate.source]
@@ -84,7 +84,7 @@ def cost_row(estimate: CostEstimate | None, trials: int) -> dict[str, Any]:
 
 
 def _priced(cell: Cell, space: Space | None) -> list[dict[str, Any]]:
-    """Returns the hyper-parameters of points that stand for all of a search; the defaults where none can be."""
+    """Returns the hyper-parameters of points that represent a whole search; the defaults where there are none."""
     found: list[dict[str, Any]] = []
     for point in [] if space is None else space.spread(POINTS_PRICED):
         with suppress(BadInput):  # a point that its model refuses costs nothing

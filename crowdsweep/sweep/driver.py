@@ -1,8 +1,9 @@
-"""The event loop of a sweep: plan minus journal → batches → results, each durable before anybody is told.
+"""The event loop of a sweep: runs the planned trials that the journal lacks, and records each result before it is used.
 
-The order of things in one turn: results come from the executor; they are written to the journal; then the mirrors and
-the searches hear of them; what the searches want next is written to the journal; only then is it submitted. So a
-driver that dies anywhere leaves a journal from which another goes on, and no trial is run twice that was finished.
+One turn of the loop has a fixed order. The executor returns results; the driver writes them to the journal; then the
+mirrors and the searches hear of them; the driver writes to the journal what the searches want next; only then does it
+submit those trials. So a driver that dies at any point leaves a journal from which another driver continues, and no
+finished trial runs twice.
 """
 
 import logging
@@ -53,8 +54,9 @@ from crowdsweep.sweep.search_run import SearchRun, Step
 from crowdsweep.trial.learning_curve import CurveSpec
 
 AHEAD = 0.1
-"""Batches submitted beyond the slots, as a share of them, so that those that end one while results are written down
-have the next at once; one at least."""
+"""Batches submitted beyond the number of slots, as a share of that number, but at least one: a slot that finishes its
+batch while results are written to the journal gets the next batch at once.
+"""
 POLL_S = 0.5
 
 _log = logging.getLogger(__name__)
@@ -62,7 +64,7 @@ _log = logging.getLogger(__name__)
 
 @runtime_checkable
 class Record(Protocol):
-    """What the driver needs of a journal."""
+    """The part of a journal that the driver needs."""
 
     @property
     def state(self) -> JournalState: ...
@@ -74,20 +76,21 @@ class Record(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOutcome:
-    """How a driver ended.
+    """The outcome of one run of a driver.
 
     Attributes:
-        status: what it ended with.
-        planned: trials that are known to be needed so far.
-        finished: of these, how many have a result, this driver's and earlier ones'.
-        failed: of these, how many failed.
-        ran: how many this driver ran itself.
-        refused: searches that the sweep file asks for and that could not be made.
-        lost: trials that were lost with their slots, or whose node lacks their model: the next driver tries them again.
-        broken: what ended before its time, in words: a search whose proposer failed, the cluster that was lost.
-        dropped: whether a person had what still ran broken off.
-        allowed: how much might have failed, in words.
-        mlflow_lacks: what could not be written to MLflow, in words: `3 trials`; empty where it has all.
+        status: the status with which the run ended.
+        planned: number of trials known to be needed so far.
+        finished: number of these that have a result, from this driver or an earlier one.
+        failed: number of these that failed.
+        ran: number of trials that this driver ran itself.
+        refused: number of searches that the sweep file asks for and that could not be made.
+        lost: number of trials that were lost with their slots, or whose node lacks their model; the next driver runs
+            them again.
+        broken: what ended early, in words: each search whose searcher failed, and the cluster if it was lost.
+        dropped: whether the user interrupted the trials that were still running.
+        allowed: how many failures the sweep allows, in words.
+        mlflow_lacks: what could not be written to MLflow, in words (`3 trials`); empty where MLflow has everything.
     """
 
     status: SweepStatus
@@ -135,14 +138,14 @@ class Driver:
         self._allowance = Allowance.of(plan)
         self._failed: dict[str, TrialSpec] = {}
         self._lost: set[str] = set()
-        self._broken: dict[int, str] = {}  # by id of a search whose proposer failed (0: the cluster): what it said
+        self._broken: dict[int, str] = {}  # id of a failed search (0: the cluster) → its error
         self._dropped = False
         self._searches = resumed_searches(plan, journal.state, make_searcher)
         self._started = clock() - hours_spent(journal.state, executor.slots_for()) * 3600
         self._stopping: SweepStatus | None = None
 
     def run(self) -> SweepOutcome:
-        """Runs until everything is done, or until it is to stop and nothing runs any more."""
+        """Runs trials until all are done, or until the driver is to stop and no trial runs any more."""
         self._executor.listen(self._progress)
         self._lay_out()
         while True:
@@ -170,7 +173,7 @@ class Driver:
         return self._outcome(self._stopping or SweepStatus.DONE)
 
     def _lay_out(self) -> None:
-        """Queues the fixed cells and what the searches had open, and lets the searches begin or go on."""
+        """Queues the trials of the fixed cells and those that the searches had open, then advances every search."""
         for cell in self._plan.cells:
             self._want(Step(groups=[cell.report_specs(self._plan.report_seeds)]), cell, None)
         for run in self._searches:
@@ -179,8 +182,9 @@ class Driver:
             self._go_on(run)
 
     def _go_on(self, run: SearchRun) -> None:
-        """Advances a search as far as its finished trials allow; one whose proposer fails stops there, and the others
-        continue.
+        """Advances a search as far as its finished trials allow.
+
+        A search whose searcher fails stops there; the other searches continue.
         """
         if id(run) in self._broken:
             return
@@ -194,7 +198,7 @@ class Driver:
             self._want(step, run.search.cell, run)
 
     def _want(self, step: Step, cell: Cell, run: SearchRun | None) -> None:
-        """Writes down what a search decided and which trials it wants, then queues those that nobody has run."""
+        """Records a step's events and trials in the journal and the mirrors, and queues the trials without a result."""
         key = run.search.key if run is not None else ""
         curve_spec = CurveSpec(metric=cell.metric.name, every=self._plan.config.report_every)
         specs = [spec for group in step.groups for spec in group]
@@ -237,7 +241,7 @@ class Driver:
                 )
 
     def _progress(self, event: TrialProgressed) -> None:
-        """Passes on how a trial comes along."""
+        """Notes that a trial has begun, and passes its progress on to the mirrors."""
         self._begun.add(event.key)
         self._mirrors.handle([event])
 
@@ -262,7 +266,10 @@ class Driver:
             self._go_on(run)
 
     def _kept(self, event: Event) -> Event:
-        """Returns a finish as it is written down: judged by the searches that asked for it, its arrays put away."""
+        """Returns an event as the journal records it.
+
+        A finished trial is judged by the searches that asked for it, and its arrays are moved into the store.
+        """
         if not isinstance(event, TrialFinished):
             return event
         result = event.result
@@ -274,8 +281,11 @@ class Driver:
         return TrialFinished(result=result)
 
     def _finish(self, result: TrialResult) -> None:
-        """Takes a result. None is that of a trial which this driver stopped only because it ends itself; and what is
-        no failure of the trial's own decides nothing: it waits for the next run."""
+        """Takes the result of a trial that has ended.
+
+        A trial that failed because of the infrastructure counts as lost. A trial that this driver stopped only because
+        the driver itself ends has no result. The next run runs both again.
+        """
         self._ran += 1
         if result.failure and result.failure.of_infrastructure:
             self._lost.add(result.key)
@@ -285,10 +295,13 @@ class Driver:
             self._failed[result.key] = self._specs[result.key]
         if result.key in self._results:
             self._checkpoints.finished(result.key)
-        self._flying.remove(result.key)  # one that was taken back as not begun, and had begun after all, is gone
+        self._flying.remove(result.key)  # absent if taken back as not begun though it had begun
 
     def _stop_if_due(self) -> None:
-        """Decides whether to submit no more; what has not begun is taken back, what runs is waited for."""
+        """Decides whether to submit no more trials.
+
+        If so, takes back the trials that have not begun; those that run may finish.
+        """
         interrupted = self._interrupts is not None and self._interrupts.count > 0
         if self._stopping is SweepStatus.INTERRUPTED or (self._stopping is not None and not interrupted):
             return
@@ -327,7 +340,7 @@ class Driver:
 
 
 def _runs_again(result: TrialResult, retry_failed: bool) -> bool:
-    """Whether what an earlier driver wrote down of a trial is not its end."""
+    """Whether a trial that has a recorded result is to run again."""
     if result.failure is not None:
         return retry_failed or result.failure.of_infrastructure
     return result.status is Status.STOPPED and not result.stopped_early
@@ -349,21 +362,22 @@ def run_sweep(
     interrupts: Interrupts | None = None,
     retry_failed: bool = False,
 ) -> SweepOutcome:
-    """Runs what the journal does not hold yet of a plan. Closes the mirrors, and nothing else.
+    """Runs the trials of a plan that have no result in the journal. Closes the mirrors, and nothing else.
 
     Args:
-        plan: what is wanted.
+        plan: the plan of the sweep.
         executor: made for the plan's base datasets.
-        journal: the record; its failure ends the sweep.
+        journal: the record of the sweep; an error while writing it ends the sweep.
         make_searcher: makes a new searcher for a search.
-        mirrors: told of everything; they may fail.
-        clock: seconds since the epoch.
+        mirrors: receive every event; they may fail.
+        clock: returns seconds since the epoch.
         environment: versions and the like, for the record.
-        interrupts: where Ctrl-C is counted.
-        retry_failed: runs again what failed in earlier runs; what infrastructure lost is run again in any case.
+        interrupts: counts Ctrl-C.
+        retry_failed: whether trials that failed in earlier runs run again; trials that the infrastructure lost always
+            do.
 
     Raises:
-        JournalError: the record cannot be written; what stands in it is safe.
+        JournalError: the record cannot be written; what it already holds is safe.
         InfeasibleRequest: the executor cannot run anything.
     """
     told = Mirrors(mirrors)

@@ -1,4 +1,4 @@
-"""The early stopping of a search, and what is said of it before the sweep runs."""
+"""The early stopping of searches: the rules that end fits and points, and their description for the plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -11,11 +11,14 @@ from crowdsweep.search.racing import FEWEST_SEEDS
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweepfile.records import SweepConfig
 
-RACING_SEEDS = 6  # with fewer, so little is left to save after `racing.FEWEST_SEEDS` that nothing is raced
+RACING_SEEDS = 6  # with fewer, a point pruned after `racing.FEWEST_SEEDS` seeds would save too little
 
 
 def raced_after(config: SweepConfig) -> int | None:
-    """Returns how many seeds a point gets before it may be stopped: half, but what the test needs at least."""
+    """Returns the number of seeds after which a point may be pruned; None where points are not raced.
+
+    It is half of the search seeds, but at least as many as the test needs.
+    """
     n_seeds = config.seeds.search
     if config.early_stop.kind != "wilcoxon" or n_seeds < RACING_SEEDS:
         return None
@@ -23,8 +26,10 @@ def raced_after(config: SweepConfig) -> int | None:
 
 
 def early_stop_of(config: SweepConfig, metric: str) -> MedianRule | None:
-    """Returns the rule that ends fits of a search by this metric; None where all go to their end. Only dev metrics of
-    items are scored while a fit goes on."""
+    """Returns the rule that ends fits of a search by this metric; None where every fit runs to its end.
+
+    Only dev metrics of items are scored during a fit, so only they can end one.
+    """
     rule = config.early_stop
     if rule.kind != "median" or not metric.startswith("dev_") or not isinstance(info_of(metric), ItemMetric):
         return None
@@ -32,7 +37,7 @@ def early_stop_of(config: SweepConfig, metric: str) -> MedianRule | None:
 
 
 def early_stop_words(search: Search) -> str:
-    """Returns which early stopping a search has, in words; empty for none."""
+    """Returns a search's early stopping in words; empty where it has none."""
     rule = search.early_stop
     if search.raced:
         return f"points stopped after {search.raced} seeds that lose to the best one on them"
@@ -43,7 +48,7 @@ def early_stop_words(search: Search) -> str:
 
 
 def idle_early_stop(config: SweepConfig, searches: Sequence[Search]) -> str | None:
-    """Returns why the early stopping that a sweep file asks for does nothing, in words; None where it does."""
+    """Returns why the early stopping that the sweep file asks for has no effect, in words; None where it has one."""
     kind = config.early_stop.kind
     if kind == "none":
         return None
@@ -70,14 +75,16 @@ def bars_of(
     earlier: Iterable[Sequence[TrialSpec]],
     results: Mapping[str, TrialResult],
 ) -> dict[str, Bar]:
-    """Returns trial key → what ends that trial of a point early; nothing of one of which too little is known.
+    """Returns trial key → bar that ends this trial early, for the trials of one point.
+
+    Trials of which too little is known have no bar.
 
     Args:
-        rule: of the search.
-        search: that the point belongs to.
+        rule: the median rule of the search.
+        search: the search of the point.
         specs: the trials of the point.
-        earlier: those of the points that it is compared with.
-        results: of all trials so far.
+        earlier: for each point that this point is compared with, its trials.
+        results: results of all trials so far.
     """
     rivals: dict[int, dict[str, TrialResult]] = {}
     for own in earlier:

@@ -1,4 +1,4 @@
-"""Where a sweep runs and on which versions: for the record, so that a number can be traced. Never a secret."""
+"""The environment of a sweep, host and versions, recorded so that a number can be traced. Contains no secrets."""
 
 import platform
 import socket
@@ -10,15 +10,16 @@ from crowdsweep.errors import BadInput
 
 
 def environment() -> dict[str, str]:
-    """Returns versions of Python and the libraries, the host, and the git commit of the current folder, if any."""
+    """Returns the platform, the host, the versions of Python and the libraries, and the folder's git commit, if any."""
     found = {"platform": platform.platform(), "host": socket.gethostname(), **versions()}
     commit = _git_commit()
     return {**found, "git_commit": commit} if commit else found
 
 
 def check_versions(wanted: Mapping[str, str]) -> None:
-    """Checks that a sweep meets the versions here that it was submitted with; builds of one version for another device
-    (`2.13.0+cpu`) are one version.
+    """Checks that the versions here are those that a sweep was submitted with.
+
+    Builds of one version for different devices (`2.13.0+cpu`) count as one version.
 
     Raises:
         BadInput: a version differs; the message names each that differs.

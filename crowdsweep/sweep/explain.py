@@ -1,5 +1,7 @@
-"""What a key of sweep files, a metric or a model is: one text each, made of what the validator, the table of metrics
-and the models' files say themselves, and the JSON Schema of them all."""
+"""Explanations of sweep-file keys, metrics and models, one text each, and the JSON Schema of sweep files.
+
+The texts are made from what the validator, the table of metrics and the models' files say themselves.
+"""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -32,7 +34,7 @@ from crowdsweep.sweepfile.records import ModelEntry, SweepConfig
 from crowdsweep.sweepfile.schema import Schema, sweep_schema
 
 _NEAREST = 3
-_CALLED = {"space": "search"}  # in a sweep file
+_CALLED = {"space": "search"}  # field of a record → its name in a sweep file
 _NOT_KEYS = ("source", "knobs")
 
 
@@ -41,9 +43,9 @@ class Key:
     """A key of a sweep file.
 
     Attributes:
-        about: its line.
-        takes: in words; empty of one that holds others.
-        default: as JSON; empty where there is none, or of one that holds others.
+        about: its description in one line.
+        takes: the values that it takes, in words; empty for a key that holds other keys.
+        default: as JSON; empty where there is none, or for a key that holds other keys.
     """
 
     about: str
@@ -52,10 +54,10 @@ class Key:
 
 
 def explain(name: str) -> str:
-    """Returns the explanation of a name that stands in a sweep file or a report.
+    """Returns the explanation of a name that occurs in a sweep file or a report.
 
     Args:
-        name: of a key (`budget.points`, or `points` alone), a metric (`kl`, `test_accuracy`) or a model.
+        name: a key (`budget.points`, or `points` alone), a metric (`kl`, `test_accuracy`) or a model.
 
     Raises:
         BadInput: there is no such name; the message offers the nearest ones.
@@ -74,8 +76,10 @@ def explain(name: str) -> str:
 
 
 def keys() -> dict[str, Key]:
-    """Returns the keys of sweep files by their paths (`budget.points`), those of a dataset's and a model's entry as
-    `datasets.scenario` and `models.params`."""
+    """Returns the keys of sweep files by their paths, such as `budget.points`.
+
+    Keys of the entries of datasets and models have paths such as `datasets.scenario` and `models.params`.
+    """
     found = dict(_keys_of(SweepConfig, ""))
     found[extends.EXTENDS] = Key(about=extends.ABOUT, takes="text")
     found |= dict(_keys_of(ModelEntry, "models."))
@@ -101,7 +105,7 @@ def _keys_of(record: type[Any], above: str) -> Iterator[tuple[str, Key]]:
             yield name, Key(about=about[member.name], takes=_takes(hint), default=written)
             continue
         yield name, Key(about=about[member.name])
-        if name not in ("datasets", "models", "models.resources"):  # written otherwise than held, or as the sweep's
+        if name not in ("datasets", "models", "models.resources"):  # written otherwise, or like the sweep's own
             yield from (entry for part in held for entry in _keys_of(part, f"{name}."))
 
 
@@ -164,7 +168,10 @@ def _of_model(name: str) -> Iterator[str]:
 
 
 def _reflowed(text: str) -> str:
-    """Returns a docstring's paragraphs for a terminal; tables and formulas, which are indented, stay as they are."""
+    """Returns a docstring with its paragraphs wrapped for a terminal.
+
+    Tables and formulas, which are indented, stay as they are.
+    """
     parts = [part for part in text.strip("\n").split("\n\n") if part.strip()]
     return "\n\n".join(
         part if any(line.startswith(" ") for line in part.splitlines()) else _filled(" ".join(part.split()))
@@ -179,5 +186,8 @@ def _filled(text: str, indent: str = "") -> str:
 
 
 def whole_schema() -> Schema:
-    """Returns the schema, JSON-able; models, datasets and templates are those that can be named here."""
+    """Returns the JSON Schema of sweep files as JSON-able data.
+
+    The models, datasets and templates in it are those that a sweep file can name here.
+    """
     return sweep_schema({name: find_template(name).knobs for name in template_names()})

@@ -1,4 +1,4 @@
-"""Ctrl-C: once to stop in order, twice to stop now."""
+"""The handling of Ctrl-C: once to stop in order, twice to stop at once."""
 
 import signal
 from collections.abc import Generator
@@ -10,10 +10,10 @@ from crowdsweep.errors import ENDING_SIGNALS, Interrupted, counts_as_press
 
 
 class Interrupts:
-    """Counts SIGINT, SIGTERM and SIGHUP while it is entered; the second one breaks off what is marked as abortable.
+    """A counter of SIGINT, SIGTERM and SIGHUP while it is entered.
 
-    Outside that mark nothing is ever broken off, so that no row of the journal is written by half. A SIGHUP that the
-    process was started to ignore (`nohup`) stays ignored.
+    The second signal interrupts code that is marked as `abortable`. Code outside that mark is never interrupted, so
+    that no row of the journal is half written. A SIGHUP that the process was started to ignore (`nohup`) stays ignored.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Interrupts:
         return self
 
     def listen(self) -> None:
-        """Hears the signals again that a library has taken for itself meanwhile, as Ray does when it is imported."""
+        """Installs the signal handlers again, where a library has replaced them meanwhile, as Ray does on import."""
         for number in self._previous:
             signal.signal(number, self._handle)
 
@@ -41,10 +41,12 @@ class Interrupts:
 
     @contextmanager
     def abortable(self, *, at_once: bool = False) -> Generator[None]:
-        """Marks code that the second Ctrl-C may break off with `Interrupted`.
+        """Marks code that the second Ctrl-C interrupts with `Interrupted`.
+
+        Raises `Interrupted` at once if Ctrl-C has been pressed twice already.
 
         Args:
-            at_once: the next one does, also where it is the first.
+            at_once: whether the next Ctrl-C interrupts the code, even if it is the first.
         """
         self._breaks_at = min(2, self.count + 1) if at_once else 2
         try:

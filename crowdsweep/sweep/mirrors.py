@@ -1,4 +1,4 @@
-"""The mirrors of the journal: they are told, and may fail, without the sweep being any worse for it."""
+"""The mirrors of the journal: they receive every event, and may fail without harm to the sweep."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -9,23 +9,26 @@ _log = logging.getLogger(__name__)
 
 
 class Mirrors:
-    """Passes events on to mirrors. The first failure of each is logged; it is told of later events all the same."""
+    """A group of mirrors that receive the same events.
+
+    Only the first failure of each mirror is logged; the mirror receives later events all the same.
+    """
 
     def __init__(self, mirrors: Sequence[Mirror]) -> None:
         self._mirrors = mirrors
         self._failed: set[int] = set()
 
     def handle(self, events: Sequence[Event]) -> None:
-        """Tells every mirror."""
+        """Sends the events to every mirror."""
         for mirror in self._mirrors:
             for event in events:
                 self._try(mirror, lambda mirror=mirror, event=event: mirror.handle(event))
 
     def close(self) -> None:
-        """Closes every mirror, also where a person breaks off the wait for one of them.
+        """Closes every mirror, even if the user presses Ctrl-C while one of them closes.
 
         Raises:
-            KeyboardInterrupt: the person did; the others are closed.
+            KeyboardInterrupt: the user pressed Ctrl-C; the other mirrors are closed.
         """
         broken_off: KeyboardInterrupt | None = None
         for mirror in self._mirrors:
@@ -39,7 +42,7 @@ class Mirrors:
     def _try(self, mirror: Mirror, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - whatever a mirror dies of, the sweep goes on
+        except Exception as error:  # noqa: BLE001 - no error of a mirror may end the sweep
             if id(mirror) not in self._failed:
                 self._failed.add(id(mirror))
                 _log.warning(

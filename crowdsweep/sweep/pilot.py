@@ -1,12 +1,12 @@
-"""The cost of a trial whose model states no cost formula, measured by short fits; and what such a fit brings.
+"""Pilots: short fits that measure the cost of a model without a cost formula, or find out what its fits bring.
 
-The model is fitted, at its parameters, to the first items of the dataset (at most `MOST_ITEMS`) and to half of them,
-with few epochs and iterations where it has such parameters. The seconds of a whole trial are extrapolated linearly in
-steps and in annotations; a fit that stops early takes less. All that takes a couple of seconds, unless a fit on a tenth
-of those items takes long: then that fit is all that is measured.
+A pilot fits the model, at its parameters, to the first items of the dataset (at most `MOST_ITEMS`) and to half of them,
+with few epochs and iterations where the model has such parameters. It extrapolates the seconds of a whole trial
+linearly in steps and in annotations; a fit that stops early takes less. A pilot takes a couple of seconds, unless a fit
+on a tenth of those items takes long: then it measures that fit alone.
 
-Models are fitted in a process beside this one, as trials of the inline engine: whatever a model does there, a plan is
-made.
+Models are fitted in a separate process, as trials of the inline engine are: whatever a model does there, the plan is
+still made.
 """
 
 import time
@@ -29,36 +29,36 @@ MOST_ITEMS = 200
 FEW_ITEMS = 20
 FEW_STEPS = 4
 STEPS = ("epochs", "iterations")
-REPLICAS = 5  # fitted side by side where the model can, as a batch fits its trials
-LONGEST_FIT_S = 0.3  # that is waited for on all the items of a pilot
-SURELY_LONG_S = 2.0  # after which a fit that counts no steps is told to stop
+REPLICAS = 5  # fits side by side, as in a batch, where the model can do so
+LONGEST_FIT_S = 0.3  # on all items of a pilot; a slower model is timed on a tenth of them only
+SURELY_LONG_S = 2.0  # after which a fit whose steps a pilot cannot cut is told to stop
 WORTH_REPEATING_S = 0.05
 REPEATS = 3
-LONGEST_S = 60.0  # of all fits of one pilot, the import of its model among them
+LONGEST_S = 60.0  # for one pilot: the import of its model and all fits
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearCost:
-    """Seconds of one trial against its annotations: a straight line."""
+    """Seconds of one trial as a linear function of its number of annotations."""
 
     fixed_s: float
     annotation_s: float
 
     def seconds(self, n_annotations: int) -> float:
-        """Returns the seconds of a trial on so many annotations."""
+        """Returns the seconds of a trial with `n_annotations` annotations."""
         return self.fixed_s + self.annotation_s * n_annotations
 
 
 def measured_cost(
     info: ModelInfo, params: Mapping[str, Any], trial: TrialData, clock: Callable[[], float] = time.perf_counter
 ) -> LinearCost | None:
-    """Measures a model; None where it cannot be fitted so, or where nothing bounds how long that takes.
+    """Measures the cost of a model; None where a pilot cannot fit it, or where nothing bounds how long a fit takes.
 
     Args:
         info: the model.
         params: all its hyper-parameters.
-        trial: a dataset that brings what the model needs.
-        clock: seconds.
+        trial: a dataset that has what the model needs.
+        clock: returns seconds.
     """
     pilot = _Pilot(info=info, params=params, trial=trial, clock=clock)
     try:
@@ -69,12 +69,12 @@ def measured_cost(
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What a fit of a model brings, beside what it says of the items that trained.
+    """What a fit of a model brings besides labels of the training items.
 
     Attributes:
-        label_probs: probabilities of answers that it has not seen.
-        uses: the names of the ways in which it labels unseen items, the usual one first; empty where it labels none.
-        annotators: what it says of annotators.
+        label_probs: whether it gives probabilities to labels that it has not seen.
+        uses: names of the ways in which it labels unseen items, the usual one first; empty where it labels none.
+        annotators: whether it describes annotators.
     """
 
     label_probs: bool
@@ -83,7 +83,7 @@ class Outputs:
 
 
 def outputs_of(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Outputs | None:
-    """Returns what a short fit on a few items brings; None where it cannot be fitted so: its trials will say why.
+    """Returns what a short fit on a few items brings; None where a pilot cannot fit the model: its trials will say why.
 
     Args:
         info, params, trial: as for `measured_cost`.
@@ -98,7 +98,7 @@ def outputs_of(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> 
 
 
 def pilot_data(trial: TrialData) -> TrialData:
-    """Returns what of a dataset pilots are fitted to."""
+    """Returns the part of a dataset that pilots use."""
     n_items = min(MOST_ITEMS, trial.training.n_items)
     training, gold = _first_items(trial, n_items)
     return TrialData(training=training, code=trial.code[:n_items], gold=gold, evaluate=dict)
@@ -113,12 +113,15 @@ class _Pilot:
 
     @property
     def steps(self) -> dict[str, int]:
-        """How many epochs and iterations are wanted, where that is more than a few."""
+        """Number of epochs and of iterations that the parameters ask for, where it exceeds `FEW_STEPS`."""
         many = {name: self.params[name] for name in STEPS if isinstance(self.params.get(name), int)}
         return {name: wanted for name, wanted in many.items() if wanted > FEW_STEPS}
 
     def cost(self) -> LinearCost:
-        """Returns the line through half the items and all of them; through none and a tenth where a fit takes long."""
+        """Returns the line through the costs of half the items and of all items.
+
+        Where a fit takes long, the line goes through zero and the cost of a tenth of the items.
+        """
         n_items = min(MOST_ITEMS, self.trial.training.n_items)
         tenth, half, whole = (_first_items(self.trial, max(1, n_items // part)) for part in (10, 2, 1))
         long_s = LONGEST_FIT_S * tenth[0].n_items / n_items
@@ -134,7 +137,10 @@ class _Pilot:
         return LinearCost(fixed_s=max(0.0, whole_s - annotation_s * many), annotation_s=annotation_s)
 
     def _trial_s(self, sample: tuple[TrainingData, Gold]) -> float:
-        """Returns the seconds of a fit with all its steps, from fits with few and with twice as many of each kind."""
+        """Returns the seconds of a fit with all its steps.
+
+        They are extrapolated from fits with few steps and with twice as many of each kind.
+        """
         few_s = self._best_s(sample, {})
         total_s = few_s
         for name, wanted in self.steps.items():
@@ -151,7 +157,10 @@ class _Pilot:
         return best_s
 
     def _fit_s(self, sample: tuple[TrainingData, Gold], steps: Mapping[str, int]) -> float:
-        """Returns a trial's share of the seconds of one fit, with few steps of each kind but those that are given."""
+        """Returns one trial's share of the seconds of one fit.
+
+        Kinds of steps that `steps` does not name have `FEW_STEPS` each.
+        """
         many = issubclass(self.info.model, FitsMany) and not self.info.deterministic
         n = REPLICAS if many else 1
         begun = self.clock()
@@ -162,12 +171,12 @@ class _Pilot:
         """Returns `n` fits side by side.
 
         Raises:
-            ModelFault: they failed.
-            TimeoutError: they were told to stop.
+            ModelFault: the fits failed.
+            TimeoutError: the fits took long and were told to stop.
         """
         training, gold = sample
         params = {**self.params, **dict.fromkeys(self.steps, FEW_STEPS), **steps}
-        if "steps" in params:  # the fewest, which a network on few items would make however few are asked for
+        if "steps" in params:  # a minimum: few epochs on few items would be raised to it
             params["steps"] = 0
         model = guarded(build)(self.info.model, params, f"model {self.info.name!r}")
         begun = self.clock()
@@ -193,7 +202,7 @@ class _Pilot:
 
 
 def _first_items(trial: TrialData, n_items: int) -> tuple[TrainingData, Gold]:
-    """Returns the first training items with their gold, and nothing that does not grow with them."""
+    """Returns the first training items with their annotations and gold."""
     items = np.arange(n_items, dtype=np.int32)
     training = trial.training
     return (
@@ -208,7 +217,7 @@ def _first_items(trial: TrialData, n_items: int) -> tuple[TrainingData, Gold]:
 
 
 class Pilots:
-    """Fits models for a moment; the process is started with the first of them."""
+    """The pilots of a plan, which run in one process that the first of them starts."""
 
     def __init__(self) -> None:
         self._forkserver = Forkserver()
@@ -217,20 +226,22 @@ class Pilots:
     def cost(
         self, key: str, info: ModelInfo, params: Mapping[str, Any], trial: Callable[[], TrialData]
     ) -> LinearCost | None:
-        """Returns what `measured_cost` finds, once for each key; None also where the model ends its process or hangs.
+        """Returns what `measured_cost` finds, measured once for each key.
+
+        Returns None also where the model ends its process or hangs.
 
         Args:
-            key: of what decides it.
+            key: identifies everything that decides the cost.
             info: the model.
             params: all its hyper-parameters.
-            trial: makes a dataset that brings what the model needs.
+            trial: makes a dataset that has what the model needs.
         """
         if key not in self._costs:
             self._costs[key] = self._call(measured_cost, info, params, trial())
         return self._costs[key]
 
     def outputs(self, info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Outputs | None:
-        """Returns what `outputs_of` does; None also where the model ends its process or hangs."""
+        """Returns what `outputs_of` finds; None also where the model ends its process or hangs."""
         return self._call(outputs_of, info, params, trial)
 
     def close(self) -> None:
@@ -238,7 +249,7 @@ class Pilots:
         self._forkserver.close()
 
     def _call(self, function: Callable[..., Any], info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Any:
-        """Has the process call a function of `pilot`; None where it does not return."""
+        """Calls a function of this module in the process; None where the process dies, or `LONGEST_S` pass."""
         until = time.monotonic() + LONGEST_S
         try:
             call = Call(function=_called, arguments=(function, info.name, params, pilot_data(trial)))
@@ -258,7 +269,7 @@ class Pilots:
 
 
 def _called(function: Callable[..., Any], name: str, params: Mapping[str, Any], trial: TrialData) -> Any:
-    """Calls a function of `pilot` in the process, which finds the model by its name."""
+    """Calls a function of this module, in the process, with the model of that name; None where it does not load."""
     try:
         info = guarded(registered.model_info)(name)
     except ModelFault:

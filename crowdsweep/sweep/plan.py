@@ -1,8 +1,8 @@
-"""The plan of a sweep: datasets loaded once, everything checked, cells and searches laid out. Runs no trial.
+"""The plan of a sweep: loads the datasets once, checks everything, lays out cells and searches. Runs no trial.
 
-Seeds: a reported point has the seeds 0, 1, …, `seeds.report` - 1; a searched point has `SEARCH_SEED`,
-`SEARCH_SEED` + 1, …; so the winner of a search is always scored on seeds that the search has not seen, and every
-model meets the same seeds. The axis of a study template is laid out here, as datasets like any others.
+A reported point has the seeds 0, 1, …, `seeds.report` - 1; a searched point has `SEARCH_SEED`, `SEARCH_SEED` + 1, …. So
+the winner of a search is always scored on seeds that the search has not seen, and every model has the same seeds. The
+axis of a study template is laid out here, as datasets like any others.
 """
 
 from collections import Counter
@@ -45,22 +45,22 @@ from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, SweepConfig
 from crowdsweep.sweepfile.warm_start import source_of
 
 SEARCH_SEED = 1_000_000
-MOST_TRIALS = 10_000_000  # all of them are laid out in memory
+MOST_TRIALS = 10_000_000  # a plan holds all of them in memory
 START_LOW_S, START_HIGH_S = 3.0, 40.0
-"""Of a driver and its processes, and of the report: on a quiet machine, on a busy one."""
+"""Seconds for the start of a driver and its processes and for the report: on a quiet machine, on a busy one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All that a sweep will run, checked.
+    """Everything that a sweep will run, checked.
 
     Attributes:
-        config: the sweep file as a person wrote it: what the record keeps.
+        config: the sweep file as the user wrote it, which the record keeps.
         datasets: in the order of the file, each at every value of a study template's axis.
-        cells: fixed points, run on the report seeds.
-        searches: searches; their best points are run on the report seeds.
-        refused: searches that are left out.
-        of_earlier: what should be known of the earlier sweeps that searches are told of, in sentences.
+        cells: fixed points, which run on the report seeds.
+        searches: searches; their best points run on the report seeds.
+        refused: searches that cannot be made and are left out.
+        of_earlier: sentences for the user about the earlier sweeps whose points searches are told.
     """
 
     config: SweepConfig
@@ -103,12 +103,12 @@ class Plan:
 
     @property
     def n_trials(self) -> int:
-        """Number of trials, at most: points that come twice in a search are run once, pruned ones on fewer seeds."""
+        """Number of trials, at most: a point proposed twice runs once, and a pruned point runs on fewer seeds."""
         return self.n_search + self.n_report
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know before the sweep runs, in sentences."""
+        """Sentences that the user should read before the sweep runs."""
         notes = [] if (idle := idle_early_stop(self.config, self.searches)) is None else [idle]
         if self.config.metric is not None and self.config.metric.further and not self.searches:
             further = ", ".join(self.config.metric.further)
@@ -138,10 +138,11 @@ class Plan:
         return [*notes, *self.of_earlier, *map(str, self.refused)]
 
     def summary(self) -> dict[str, Any]:
-        """Returns the plan as JSON-able data; seconds are of one slot, and rough. `estimated_slot_seconds` is of all
-        trials alone; the range from low to high has the start of a driver and the writing of the report in it.
+        """Returns the plan as JSON-able data. Seconds are of one slot, and rough.
 
-        Models that do not say what they cost are fitted for a moment (`pilot`).
+        `estimated_slot_seconds` counts the trials alone. The range from `slot_seconds_low` to `slot_seconds_high`
+        includes the start of a driver and the writing of the report. Models without a cost formula are fitted for a
+        moment (`pilot`).
         """
         with closing(Pilots()) as pilots:
             cells = [{**_row(cell), **cost_row(cost_of(cell, pilots), len(self.report_seeds))} for cell in self.cells]
@@ -181,14 +182,15 @@ class Plan:
 def make_plan(config: SweepConfig, told: Mapping[str, PointsTold] = MappingProxyType({})) -> Plan:
     """Loads the datasets and checks that every model can run on each of them.
 
-    Each line of `datasets:` is made ready for one seed on the way, which costs as much as preparing one trial.
+    Each line of `datasets:` is prepared for one seed, which costs as much as preparing one trial.
 
     Args:
         config: the sweep.
-        told: what its record says that searches were told of earlier sweeps, by their keys.
+        told: points of earlier sweeps that its searches have been told, by key of the search, from the sweep's own
+            record.
 
     Raises:
-        BadInput: something does not go together; the message says what is missing, where, and what to do.
+        BadInput: parts of the sweep do not fit together; the message says what is missing, where, and what to do.
     """
     with closing(Pilots()) as pilots:
         return _laid_out(config, pilots, told)
@@ -234,7 +236,7 @@ def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold
 def _ready(
     entry: DatasetEntry, bases: dict[str, CrowdDataset], config: SweepConfig
 ) -> tuple[PlannedDataset, TrialData]:
-    """Loads a line's base dataset, unless another line has, and makes it ready for seed 0."""
+    """Loads the base dataset of a line, unless another line has loaded it, and prepares the line's data for seed 0."""
     identity = f"{entry.name} {canonical_json(catalogue.of_base(entry.name, entry.params))}"
     if identity not in bases:
         bases[identity] = catalogue.load(entry.name, entry.params)
@@ -256,16 +258,18 @@ def _ready(
 
 
 def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tuple[Cell, str]:
-    """Returns a cell whose points can be scored, and why not by held-out annotations where they would be usual.
+    """Returns a cell whose points can be scored, and why held-out annotations do not score it.
+
+    The reason is empty where held-out annotations score it, or would not usually.
 
     Args:
-        cell: that is to be searched.
-        trial: its data.
+        cell: the cell that is to be searched.
+        trial: the cell's data.
         asked: whether the sweep file names the metric.
-        pilots: fit the model for a moment, where it matters.
+        pilots: fit the model for a moment, where needed.
 
     Raises:
-        DataError: nothing can score them.
+        DataError: nothing can score the points.
     """
     params = registered.full_params(cell.info.name, cell.fixed)
 
@@ -312,14 +316,16 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
 
 
 def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:
-    """Returns what a model needs at its hyper-parameters, on these items, at any named setting of those that are
-    searched."""
+    """Returns what a model needs at its hyper-parameters on these items.
+
+    Where some are searched, it is what any of their named settings needs.
+    """
     settings = list(Space.parse(entry.space).settings()) if entry.space else [{}]
     found: frozenset[Need] = frozenset()
     for point in settings:
         try:
             found |= info.needs_of(registered.build_model(entry.name, {**entry.params, **point}), items)
-        except BadInput:  # the space does not fit the model, which `Space.check_fits` says better
+        except BadInput:  # the space does not fit the model; `Space.check_fits` has a better message
             found |= info.needs
     return found
 

@@ -1,4 +1,4 @@
-"""Trials that wait for a slot, and trials that an executor has been given."""
+"""The trials that wait for a slot, and the trials that an executor has been given."""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,10 @@ _Group = tuple[list[TrialSpec], CurveSpec, bool]
 
 
 class Waiting:
-    """Groups of trials, each of one cell, in the order in which they came; False when there are none.
+    """Groups of trials, each of one cell, in the order of their arrival; false when there are none.
 
     Args:
-        pack: most trials of a batch.
+        pack: largest number of trials in a batch.
     """
 
     def __init__(self, pack: int) -> None:
@@ -27,24 +27,26 @@ class Waiting:
 
     @property
     def shapes(self) -> list[Resources]:
-        """What is asked for by trials that wait."""
+        """The resources that waiting trials ask for."""
         return [shape for shape, trials in self._trials.items() if trials]
 
     def add(
         self, specs: Sequence[TrialSpec], curve_spec: CurveSpec, resources: Resources, *, whole: bool = False
     ) -> None:
-        """Queues the trials of one cell; `whole`: they are not spread over idle slots, as what each costs hangs on how
-        many run as one batch."""
+        """Queues the trials of one cell.
+
+        With `whole`, they are not spread over idle slots, since the cost of each depends on how many run in one batch.
+        """
         reported, searched = self._queues.setdefault(resources, (deque(), deque()))
         (reported if specs[0].phase == "report" else searched).append((list(specs), curve_spec, whole))
         self._trials[resources] = self._trials.get(resources, 0) + len(specs)
 
     def take(self, resources: Resources, idle: int) -> tuple[list[TrialSpec], CurveSpec] | None:
-        """Takes the trials of the next batch; None where none wait. What waits is spread over the idle slots.
+        """Takes the trials of the next batch; None where none wait. The waiting trials are spread over the idle slots.
 
         Args:
-            resources: what the batch asks for.
-            idle: how many of its slots have nothing to do.
+            resources: resources that the batch asks for.
+            idle: number of idle slots with these resources.
         """
         if not self._trials.get(resources):
             return None
@@ -60,9 +62,9 @@ class Waiting:
 
 
 class InFlight:
-    """The keys of trials that were submitted and have not finished; False when there are none.
+    """Keys of trials that were submitted and have not finished; false when there are none.
 
-    Each question costs the same however many there are.
+    Each query costs the same, however many trials there are.
     """
 
     def __init__(self) -> None:
@@ -82,18 +84,18 @@ class InFlight:
         return key in self._batch_of
 
     def batches(self, shape: Resources) -> int:
-        """Returns how many batches that asked for such a slot have a trial left."""
+        """Returns the number of batches that asked for these resources and have unfinished trials."""
         return self._batches[shape]
 
     def add(self, specs: Sequence[TrialSpec], shape: Resources) -> None:
-        """Notes a batch."""
+        """Adds the trials of a batch."""
         self._numbered += 1
         self._batch_of.update((spec.key, self._numbered) for spec in specs)
         self._left[self._numbered], self._shape_of[self._numbered] = len(specs), shape
         self._batches[shape] += 1
 
     def remove(self, key: str) -> None:
-        """Notes that a trial is over; of one that is not there nothing is known."""
+        """Removes a trial that is over; a key that is not there is ignored."""
         number = self._batch_of.pop(key, None)
         if number is None:
             return

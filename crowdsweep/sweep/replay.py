@@ -1,4 +1,4 @@
-"""Runs one trial of a record again, in a process beside this one, and holds the numbers against each other."""
+"""Runs one recorded trial again, in a separate process, and compares the new numbers with the recorded ones."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -21,17 +21,17 @@ from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.store_uri import Store, near
 from crowdsweep.trial.learning_curve import CurveSpec
 
-TOLERANCE = 1e-6  # relative: what a trial's numbers may move by with the batch that it ran in
+TOLERANCE = 1e-6  # relative: a trial's numbers may differ by this much between batches
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """One trial, as recorded and as it came out now.
+    """One trial: its recorded result, and the result of running it again.
 
     Attributes:
-        spec: what was run.
-        recorded: None where the record has no result of it yet.
-        now: what came out.
+        spec: the trial.
+        recorded: the recorded result; None where the record has none yet.
+        now: the new result.
     """
 
     spec: TrialSpec
@@ -40,7 +40,7 @@ class Replay:
 
     @property
     def same(self) -> bool:
-        """Whether both are ok with equal metrics (to 1e-6 relative), or both failed in the same way."""
+        """Whether both results are ok with equal metrics (to 1e-6 relative), or both failed in the same way."""
         if self.recorded is None or self.recorded.status != self.now.status:
             return False
         if self.recorded.failure is not None and self.now.failure is not None:
@@ -48,8 +48,11 @@ class Replay:
         return not self.differences()
 
     def differences(self) -> dict[str, tuple[float | None, float | None]]:
-        """Returns the metrics that differ, as recorded and now; those of training items without gold, which earlier
-        versions scored by the votes that trained, are no difference where they are gone."""
+        """Returns metric → (recorded value, new value) for the metrics that differ.
+
+        Earlier versions scored training items without gold by the votes that trained the model. Such a metric does not
+        count as a difference where the new result lacks it.
+        """
         before: Mapping[str, float] = {} if self.recorded is None else self.recorded.metrics
         kept = (name for name in before if name in self.now.metrics or not repeats_votes(name, {"train": False}))
         names = [*kept, *(name for name in self.now.metrics if name not in before)]
@@ -67,7 +70,7 @@ class Replay:
         }
 
     def describe(self) -> str:
-        """Returns the trial and its metrics, one a line, for people."""
+        """Returns the trial and its metrics as text for people, one metric a line."""
         spec = self.spec
         params = f" {dict(spec.dataset_params)}" if spec.dataset_params else ""
         lines = [f"{spec.model} on {spec.dataset}{params}, seed {spec.seed}, key {spec.key}"]
@@ -86,10 +89,10 @@ class Replay:
 
 
 def replay_trial(key: str, stores: Sequence[Store]) -> Replay:
-    """Finds a trial by its key, or the start of it, and runs it again.
+    """Finds a trial by its key, or by the start of its key, and runs it again.
 
     Raises:
-        BadInput: no record has such a trial, several have, or its dataset has changed since.
+        BadInput: no record has such a trial, several have, or the data that it would run on have changed since.
     """
     found = {
         spec.key: (spec, state, store)
@@ -123,7 +126,7 @@ def replay_trial(key: str, stores: Sequence[Store]) -> Replay:
 
 
 def _curve_to_the_stop(recorded: TrialResult | None, every: int) -> CurveSpec | None:
-    """Returns what ends a fit where its search did; None for one that was not stopped early."""
+    """Returns the curve spec that ends the fit where early stopping ended it before; None where nothing did."""
     if recorded is None or recorded.stopped_early is None:
         return None
     stop = recorded.stopped_early
@@ -138,7 +141,7 @@ def _curve_to_the_stop(recorded: TrialResult | None, every: int) -> CurveSpec | 
 
 
 def _run(spec: TrialSpec, base: CrowdDataset, curve_spec: CurveSpec | None, trial_minutes: float | None) -> TrialResult:
-    """Returns what comes of a trial as the inline engine runs it: whatever its model does, this process goes on."""
+    """Returns the result of a trial that the inline executor runs: this process survives whatever the model does."""
     with closing(InlineExecutor({base.fingerprint: base}, trial_minutes=trial_minutes)) as executor:
         executor.submit(Batch(specs=[spec], dataset=base.fingerprint, curve_spec=curve_spec))
         while True:

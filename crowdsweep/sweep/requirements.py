@@ -1,4 +1,4 @@
-"""Which metrics a dataset allows: the one that a search takes by default, and why another cannot be computed."""
+"""The metrics that a dataset allows: which one a search optimises by default, and why another cannot be computed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,17 +27,18 @@ NOTHING_TO_HOLD_OUT = "no annotation can be held out (each item has to keep one)
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetFacts:
-    """What a dataset, made ready for one trial, has.
+    """The properties of a dataset that is prepared for one trial.
 
     Attributes:
         shape: sizes of the training data.
-        scored: splits with at least one item that has a reference; true where one of these has gold.
-        answered: splits, of dev and test, with items that somebody answered.
+        scored: split → whether any of its scored items has gold; only splits with at least one item that has a
+            reference.
+        answered: those of the splits dev and test that have items with labels.
         training_gold: whether any training item has gold.
         crowd: whether the annotators' true confusion matrices are known.
-        anonymous: nobody knows who gave which label.
+        anonymous: whether it is unknown which annotator gave which label.
         scale, class_names: of the labels.
-        unit: of the training items, where items stand in units.
+        unit: the unit of each training item; None where items do not belong to units.
     """
 
     shape: DataShape
@@ -52,13 +53,15 @@ class DatasetFacts:
 
     @property
     def only_own_votes(self) -> bool:
-        """Whether nothing can be scored but training items against the votes that trained: a score that majority vote
-        wins by construction, and that says nothing."""
+        """Whether the only possible score compares training items with the votes that trained the model.
+
+        Such a score says nothing: majority vote wins it by construction.
+        """
         return not self.training_gold and not self.scored.keys() & {"dev", "test"}
 
 
 def dataset_facts(trial: TrialData) -> DatasetFacts:
-    """Looks at what a dataset has."""
+    """Returns the facts of a prepared dataset."""
     training = trial.training
     features = training.items.features
     return DatasetFacts(
@@ -83,10 +86,10 @@ def dataset_facts(trial: TrialData) -> DatasetFacts:
 
 
 def default_metric(info: ModelInfo, offer: DatasetFacts) -> Metric:
-    """Returns what a search optimises where the sweep file does not say.
+    """Returns the metric that a search optimises where the sweep file names none.
 
-    Dev accuracy where dev items have gold, else dev KL where they have annotations, else held-out log-likelihood;
-    the last also for models that see no features or texts, which cannot label dev items.
+    It is dev accuracy where dev items have gold, else dev KL where they have annotations, else held-out log-likelihood.
+    The last is also that of models that take no features or texts, since they cannot label dev items.
     """
     if "dev" not in offer.scored or not info.needs & {"features", "text"}:
         return _metric(HELDOUT)
@@ -94,10 +97,10 @@ def default_metric(info: ModelInfo, offer: DatasetFacts) -> Metric:
 
 
 def metric_without_heldout(offer: DatasetFacts) -> Metric | None:
-    """Returns what a search optimises where held-out annotations cannot score its model; None where nothing else can.
+    """Returns the metric of a search whose model held-out annotations cannot score; None where no other metric can.
 
-    Accuracy on training items with gold: no fit sees gold, but it both chooses the point and ranks it afterwards, which
-    flatters the model.
+    It is accuracy on training items with gold. No fit sees this gold, but it both chooses the point and ranks it
+    afterwards, which flatters the model.
     """
     return _metric(f"train_{ACCURACY}") if offer.training_gold else None
 
@@ -113,8 +116,9 @@ def why_not_by_heldout(info: ModelInfo, holds_out: Callable[[], bool], outputs: 
 
     Args:
         info: the model.
-        holds_out: tells whether any annotation can be held out, so that every item keeps one.
-        outputs: tells what a fit brings, of a model that does not declare it; None where that is not known.
+        holds_out: returns whether any annotation can be held out such that every item keeps one.
+        outputs: returns what a fit of the model brings, or None where that is unknown. Called only for a model that
+            does not declare whether it predicts labels.
     """
     if not holds_out():
         return NOTHING_TO_HOLD_OUT
@@ -124,7 +128,7 @@ def why_not_by_heldout(info: ModelInfo, holds_out: Callable[[], bool], outputs: 
 
 
 def predicts_labels(info: ModelInfo, outputs: Callable[[], Outputs | None]) -> bool:
-    """Returns whether a model gives probabilities to labels that it has not seen, as far as that is known."""
+    """Returns whether a model gives probabilities to labels that it has not seen; true where that is unknown."""
     if info.predicts_labels is not None:
         return info.predicts_labels
     found = outputs()
@@ -132,13 +136,14 @@ def predicts_labels(info: ModelInfo, outputs: Callable[[], Outputs | None]) -> b
 
 
 def why_not_by_metric(info: ModelInfo, metric: Metric, outputs: Callable[[], Outputs | None]) -> str:
-    """Returns why a model has no such metric, whatever the dataset brings; empty where it has it.
+    """Returns why a model lacks a metric on any dataset; empty where the model has it.
 
-    Only what may lack is asked for: a model that takes features or texts labels unseen items, in one way at least.
+    `outputs` is called only where an output may be missing: a model that takes features or texts labels unseen items in
+    at least one way.
 
     Args:
         info: the model.
-        metric: neither of training items nor of held-out annotations.
+        metric: a metric that held-out annotations do not score.
         outputs: as for `why_not_by_heldout`.
     """
     known, (name, _, use) = info_of(metric.name), metric.name.partition(".")
@@ -164,10 +169,10 @@ def why_not_by_metric(info: ModelInfo, metric: Metric, outputs: Callable[[], Out
 
 
 def check_metric(metric: Metric, offer: DatasetFacts, where: str) -> None:
-    """Refuses a metric that cannot exist on a dataset.
+    """Checks that a metric can be computed on a dataset.
 
     Raises:
-        SweepFileError: the dataset lacks what it is computed from.
+        SweepFileError: the dataset lacks the data for it; the message says what is missing and offers another metric.
     """
     info = info_of(metric.name)
     if isinstance(info, CrowdMetric) and not offer.crowd:

@@ -1,4 +1,4 @@
-"""A plan and the journal: what is written down of it before a trial runs, and what the journal holds of it already."""
+"""The plan and the journal: what is recorded of a plan before any trial runs, and what the journal holds of it."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +23,7 @@ MakeSearcher = Callable[[Search], PointSearcher]
 
 
 def recorded_config(config: SweepConfig) -> dict[str, Any]:
-    """Returns the sweep file with every default, without what lets one in where it is tracked or told of."""
+    """Returns the sweep file with every default, without the credentials in the URLs of tracking and notification."""
     mapping = config_to_mapping(config)
     for section, key in (("tracking", "uri"), ("notify", "url")):
         if uri := mapping[section].get(key):
@@ -32,7 +32,7 @@ def recorded_config(config: SweepConfig) -> dict[str, Any]:
 
 
 def recorded_plan(plan: Plan) -> PlanRecord:
-    """Returns what a plan asks for."""
+    """Returns the record of a plan."""
     n_seeds = len(plan.report_seeds)
     return PlanRecord(
         datasets=tuple(
@@ -90,11 +90,11 @@ def _cell(cell: Cell, key: str, *, points: int = 0, sampler: str = "", n_trials:
 
 
 class SearchFailed(Exception):
-    """A search's own proposer raised; `__cause__` is what it raised. The other searches go on."""
+    """The failure of one search's own searcher, with its exception as `__cause__`. The other searches continue."""
 
 
 class _Guarded:
-    """A searcher, all that its methods raise turned into `SearchFailed`."""
+    """A searcher whose methods turn every exception into `SearchFailed`."""
 
     def __init__(self, searcher: PointSearcher) -> None:
         self._searcher = searcher
@@ -112,7 +112,10 @@ class _Guarded:
 
 
 def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearcher) -> list[SearchRun]:
-    """Returns the plan's searches, each where the journal left it; what one was told first is as the journal has it."""
+    """Returns the plan's searches, each in the state that the journal has.
+
+    The points that a search was told first come from the journal, too, where it has them.
+    """
     told = {key: tuple(event.points) for key, event in state.told.items()}
     searches = [replace(search, told=told.get(search.key, search.told)) for search in plan.searches]
     return [
@@ -130,8 +133,10 @@ def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearche
 
 
 def told_first(plan: Plan, state: JournalState) -> list[PointsTold]:
-    """Returns what the searches are told of earlier sweeps, where the journal does not have it yet; that one is told
-    nothing is written down too, as the earlier sweeps may go on."""
+    """Returns events of what the searches are told of earlier sweeps, where the journal lacks them.
+
+    A search that is told nothing gets an event too, since the earlier sweeps may still grow.
+    """
     if not plan.config.sampler.warm_start:
         return []
     new = [search for search in plan.searches if search.chosen.learns and search.key not in state.told]
@@ -139,10 +144,12 @@ def told_first(plan: Plan, state: JournalState) -> list[PointsTold]:
 
 
 def data_changes(plan: Plan, state: JournalState) -> list[str]:
-    """Returns a sentence for each dataset whose data are others than when its finished trials were run; nothing of one
-    on whose data as they are now something has finished already."""
+    """Returns a sentence for each dataset that has changed since its finished trials ran.
+
+    There is none where a trial on the present data has finished already.
+    """
     done: dict[tuple[str, str], Counter[str]] = {}
-    for spec in (state.specs[key] for key in state.results if key in state.specs):  # a plan may be lost (`repair`)
+    for spec in (state.specs[key] for key in state.results if key in state.specs):  # plans may be lost (`repair`)
         done.setdefault((spec.dataset, canonical_json(dict(spec.dataset_params))), Counter())[spec.fingerprint] += 1
     changed: Counter[str] = Counter()
     among = {dataset.name for dataset in plan.datasets}
@@ -158,10 +165,10 @@ def data_changes(plan: Plan, state: JournalState) -> list[str]:
 
 
 def hours_spent(state: JournalState, slots: int) -> float:
-    """Returns for how many hours earlier drivers worked on a sweep.
+    """Returns the hours that earlier drivers worked on a sweep.
 
-    A driver that died left no word of its end: where the trials that finished took longer, on as many slots as there
-    are now, than the drivers that ended well were there for, that counts.
+    A driver that died left no record of its end. So the result is the larger of two times: that of the drivers that
+    ended well, and that of all finished trials on `slots` slots.
     """
     begun = [event.time for event in state.started]
     spans = [

@@ -1,32 +1,31 @@
-"""One search on its way: asks its searcher, tells it what points are worth, and ends with the best of them.
+"""The run of one search: asks its searcher for points, tells it their values, and selects the best points at the end.
 
-The proposals of a search depend on nothing but the values of its points: never on how many slots there are, nor on
-which trial ends first. Point n is asked for exactly when the points 0 … n - `sampler.parallel` have been told and no
-more, and points are told in the order of their numbers. So a sweep that is killed and goes on, or that runs on another
-cluster, proposes the same points; what keeps more slots busy than one search can is that searches do not wait for each
-other.
+The proposals of a search depend only on the values of its points, never on the number of slots or on which trial ends
+first. Point n is asked for when exactly the points 0 … n - `sampler.parallel` have been told. Points are told in the
+order of their numbers. So a sweep that is killed and resumed, or that runs on another cluster, proposes the same
+points. Searches do not wait for each other, so several searches keep more slots busy than one.
 
-A driver that goes on lives the search through again: each proposal and value is taken from the record where it stands
-there, by its number, and asked for or worked out again where it does not. So a row that was lost, wherever it stood,
-comes back as it was, and what was asked for after it stands.
+A resumed driver replays the search from its start. It takes each proposal and value from the record, by number, where
+the record has it. Where the record lacks one, it asks the searcher again, or computes the value from the results. So a
+lost row of the record, wherever it stood, is restored as it was, and later rows stay valid.
 
-Where fits are stopped early (`early_stop: median`), what ends the fits of point n is made when it is asked for, of the
-results of the points 0 … n - `sampler.parallel` alone, whatever else has ended by then. So a search is lived through in
-order even where its points are known, and points wait for each other even where the sampler does not learn. A point
-some of whose fits were stopped is worth the mean of what they had.
+With early stopping of fits (`early_stop: median`), the bars of point n are made when the point is asked for. They
+depend only on the results of the points 0 … n - `sampler.parallel`, whatever other trials have ended by then. So the
+search is replayed in order even where its points are known, and points wait for each other even where the sampler does
+not learn. The value of a point with stopped fits is the mean of the scores that its fits had.
 
-Where points are raced (`early_stop: wilcoxon`), a point gets some of its seeds first. It gets the rest unless it is
-pruned against the best of the points 0 … n - `sampler.parallel` that got all of theirs: again a matter of numbers, not
-of time. A point that is stopped is worth what the best one is, less what it is behind on the seeds that both have: its
-own mean would be compared with means over other seeds, which may be harder.
+With racing (`early_stop: wilcoxon`), a point first runs on some of its seeds. It runs on the rest unless it is pruned
+against the best of the points 0 … n - `sampler.parallel` that ran on all their seeds; this, too, depends on numbers and
+not on time. The value of a pruned point is that of the best point, less the mean by which it is behind on the seeds
+that both have. Its own mean would be compared with means over other seeds, which may be harder.
 
-Of several objectives all are told, each as a mean over the search seeds: metrics, and the seconds and memory that rows
-of trials say. These are measured, so that another sweep proposes other points; one that goes on reads them from the
-record, and proposes the same. The first objective alone selects.
+With several objectives, the searcher is told all of them, each as a mean over the search seeds. They are metrics, or
+the seconds and memory in the rows of trials. Seconds and memory are measured, so another sweep proposes other points; a
+resumed sweep reads them from the record and proposes the same points. Only the first objective selects points.
 
-Where held-out answers decide, a point whose fits are flagged (`trial.flags`), half of them or more, is selected only
-where no other is left: held-out answers cannot tell classes that are exchanged, nor see that a fit knows nothing of the
-classes while it predicts the crowd's favourite answer. The searcher is told its value all the same.
+Where held-out annotations decide, a point with half of its fits flagged (`trial.flags`) or more is selected only if no
+other is left. Held-out annotations cannot reveal exchanged classes. Nor can they reveal a fit that knows nothing of the
+classes and predicts the crowd's favourite label. The searcher is told the value of such a point all the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,13 +48,16 @@ from crowdsweep.sweep.early_stop import bars_of
 from crowdsweep.sweep.plan import Plan
 
 Results = Mapping[str, TrialResult]
-_LEAST_COST = 1e-6  # a clock may say that nothing took any time
+_LEAST_COST = 1e-6  # of costs whose logarithm is taken: a clock may measure zero seconds
 
 
 @dataclass(kw_only=True)
 class Step:
-    """What one step of a search brought: events for the journal, trials to run (a list for each point), and what ends
-    some of them early, by key."""
+    """The outcome of one step of a search.
+
+    It has events for the journal, trials to run (one list for each point), and the bars that end some of them early, by
+    trial key.
+    """
 
     events: list[Event] = field(default_factory=list[Event])
     groups: list[list[TrialSpec]] = field(default_factory=list[list[TrialSpec]])
@@ -63,11 +65,11 @@ class Step:
 
 
 def searcher_of(search: Search, sampler: Sampler) -> PointSearcher:
-    """Returns a new searcher of the kind that a plan chose, told what the search is told first.
+    """Returns a new searcher of the kind that the plan chose, already told the search's points of earlier sweeps.
 
     Args:
-        search: what is searched.
-        sampler: of the sweep.
+        search: the search.
+        sampler: the sampler settings of the sweep.
     """
     told = [(one.point, (one.value, *_as_told(search, one.further))) for one in search.told]
     chosen = replace(sampler, kind=search.chosen.kind)
@@ -76,8 +78,10 @@ def searcher_of(search: Search, sampler: Sampler) -> PointSearcher:
 
 
 def _as_told(search: Search, further: Sequence[float]) -> list[float]:
-    """Returns values of the further objectives as a sampler is told them: costs as logarithms, since twice as long is
-    twice as long anywhere, and samplers judge by differences."""
+    """Returns the values of the further objectives as a sampler is told them: costs as logarithms.
+
+    Samplers judge by differences, and a cost that is twice as high should count the same at any level.
+    """
     named = zip(search.metric.further, further, strict=True)
     return [log(max(value, _LEAST_COST)) if name in COSTS else value for name, value in named]
 
@@ -86,9 +90,9 @@ class SearchRun:
     """The state of one search.
 
     Args:
-        search: what is searched.
-        plan: that it belongs to.
-        searcher: a new one; what the journal knows is restored into it.
+        search: the search.
+        plan: the plan that it belongs to.
+        searcher: a new searcher, which is brought to the state that the journal has.
         proposals, values, selected, further: of an earlier driver, as the journal has them; any of them may be missing.
     """
 
@@ -110,32 +114,34 @@ class SearchRun:
         self._recorded = {one.number: Proposal(number=one.number, point=one.point) for one in proposals}
         known = {n: (value, tuple((further or {}).get(n, ()))) for n, value in values.items() if n in self._recorded}
         self._recorded_values: dict[int, tuple[float | None, tuple[float, ...]]] = known
-        self._points: list[Proposal] = []  # the one with number n stands at place n, as does its value
+        self._points: list[Proposal] = []  # point n is at index n
         self._values: dict[int, float | None] = {}
         self._exhausted = False
-        self._specs: dict[int, list[TrialSpec]] = {}  # of each point, those that are wanted so far
-        self._held_back: dict[int, list[TrialSpec]] = {}  # of each point, until it is seen whether it is pruned
-        self._stopped: dict[int, float] = {}  # what pruned points are worth
+        self._specs: dict[int, list[TrialSpec]] = {}  # point → its trials that are wanted so far
+        self._held_back: dict[int, list[TrialSpec]] = {}  # point → trials that wait until it is raced
+        self._stopped: dict[int, float] = {}  # pruned point → its value
         self._known_selection = selected
         self.selected: Sequence[int] | None = None
 
     @property
     def best(self) -> float | None:
-        """The best value so far, in the metric's own units; None before there is one."""
+        """Best value so far, in the metric's own units; None before there is one."""
         values = [value for value in self._values.values() if value is not None]
         if not values:
             return None
         return max(values) if self.search.metric.goal == "maximize" else min(values)
 
     def restored(self) -> Step:
-        """Returns the trials of the points that an earlier driver asked for; call it once, first. Where these may be
-        stopped early, each waits until it is asked for again."""
+        """Returns the trials of the points that an earlier driver asked for. Call it once, before `advance`.
+
+        With early stopping of fits it returns none: each point waits until `advance` asks for it again.
+        """
         if self.search.early_stop is not None:
             return Step()
         return Step(groups=[self._search_specs(proposal) for proposal in self._recorded.values()])
 
     def advance(self, results: Results) -> Step:
-        """Tells what can be told, asks for what may be asked for, and selects where all is told.
+        """Tells and asks for points as far as the results allow, and selects the best points once all are told.
 
         Asking comes first: a point is asked for before one more is told, however late the driver looks.
         """
@@ -153,7 +159,7 @@ class SearchRun:
         return step
 
     def judged(self, spec: TrialSpec, result: TrialResult) -> TrialResult:
-        """Returns the result, failed where a search trial lacks a metric that the search is for."""
+        """Returns the result of a trial; a failure where a search trial lacks an objective of the search."""
         lacks = [name for name in self.search.metric.objectives if objective_of(result, name) is None]
         if spec.phase != "search" or result.status is not Status.OK or not lacks:
             return result
@@ -199,7 +205,7 @@ class SearchRun:
         number = len(self._values)
         recorded = self._recorded_values.get(number)
         value, further = recorded or (None, ())
-        if value is None or len(further) != len(self.search.metric.further):  # it was not told, or its trials failed
+        if value is None or len(further) != len(self.search.metric.further):  # not recorded, or failed
             scores = self._scores(number, results)
             value = self._stopped.get(number, fmean(scores.values()) if scores else None)
             further = self._further(number, results) if scores else ()
@@ -209,7 +215,10 @@ class SearchRun:
             step.events.append(PointScored(search=self.search.key, number=number, value=value, further=further))
 
     def _select(self, step: Step, results: Results) -> None:
-        """Ends the search: the best points that differ, by value and then by number, go on to the report seeds."""
+        """Ends the search: its best distinct points run on the report seeds.
+
+        Points are ranked by value, then by number; flagged points come last.
+        """
         sign = -1.0 if self.search.metric.goal == "maximize" else 1.0
         ranked = sorted(
             (self._is_flagged(number, results), sign * value, number)
@@ -228,7 +237,7 @@ class SearchRun:
         ]
 
     def _want(self, step: Step, proposal: Proposal, results: Results) -> None:
-        """Adds the trials of a point, with what ends them early."""
+        """Adds the trials of a point, and the bars that end them early."""
         specs = self._search_specs(proposal)
         step.groups.append(specs)
         if self.search.early_stop is not None:
@@ -246,7 +255,7 @@ class SearchRun:
         return first
 
     def _race(self, step: Step, results: Results) -> None:
-        """Gives the points whose first seeds have run the rest of them, or none."""
+        """Adds the remaining trials of points whose first seeds have run, unless the points are pruned or failed."""
         for number in sorted(self._held_back):
             rivals = range(number - self._parallel + 1)
             if len(self._values) < len(rivals):
@@ -263,7 +272,7 @@ class SearchRun:
                     self._stopped[number] = worth
 
     def _value_if_pruned(self, scores: Mapping[int, float], rivals: range, results: Results) -> float | None:
-        """Returns what a point is worth that is pruned; None where it is not, or nothing is there to compare with."""
+        """Returns the value of a pruned point; None where it is not pruned, or no complete point can be its rival."""
         goal = self.search.metric.goal
         sign = -1.0 if goal == "maximize" else 1.0
         known = ((value, rival) for rival in rivals if (value := self._values[rival]) is not None)
@@ -286,7 +295,10 @@ class SearchRun:
         return all(spec.key in results for spec in self._specs[number])
 
     def _scores(self, number: int, results: Results) -> dict[int, float]:
-        """Returns a point's scores by seed; none where any of its trials failed, or was run for another metric."""
+        """Returns a point's scores by seed.
+
+        They are empty where any of its trials failed, or lacks an objective because it ran for another metric.
+        """
         metric = self.search.metric
         done = {spec.seed: results[spec.key] for spec in self._specs[number]}
         needed = [(result, name) for result in done.values() for name in metric.objectives]
@@ -295,7 +307,7 @@ class SearchRun:
         return {seed: result.metrics[metric.name] for seed, result in done.items()}
 
     def _further(self, number: int, results: Results) -> tuple[float, ...]:
-        """Returns the means of the further objectives of a point that has scores."""
+        """Returns the means of the further objectives, for a point that has scores."""
         done = [results[spec.key] for spec in self._specs[number]]
         names = self.search.metric.further
         return tuple(fmean(value for one in done if (value := objective_of(one, name)) is not None) for name in names)

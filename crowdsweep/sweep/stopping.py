@@ -1,4 +1,4 @@
-"""Ends a sweep from another terminal, as Ctrl-C does in its own."""
+"""Stops a sweep from another terminal, as Ctrl-C does in the sweep's own terminal."""
 
 import os
 import signal
@@ -18,21 +18,21 @@ LOOK_S = 0.2
 
 
 def running_driver(store: Store) -> Driver | None:
-    """Returns who works on a sweep that has not ended; None where nobody does.
+    """Returns the driver that works on a sweep; None where the sweep has ended or no driver works on it.
 
     Raises:
-        JournalError: there is no sweep in that folder.
+        JournalError: the store holds no sweep.
     """
     driver = driver_of(store)
-    unknown = driver is not None and not driver.here  # whether it lives: then the record decides
+    unknown = driver is not None and not driver.here  # nobody here knows whether it lives: the record decides
     return None if unknown and read_journal(store).status is not SweepStatus.RUNNING else driver
 
 
 def the_running_one() -> Path:
-    """Returns the folder of the one sweep that runs in `DEFAULT_STORES`.
+    """Returns the folder of the only sweep that runs in `DEFAULT_STORES`.
 
     Raises:
-        BadInput: none runs there, or several do.
+        BadInput: no sweep runs there, or several do.
     """
     running = [store for store in stores_in() if running_driver(store) is not None]
     if len(running) != 1:
@@ -43,10 +43,13 @@ def the_running_one() -> Path:
 
 
 def ask_to_stop(store: Store) -> Driver:
-    """Presses Ctrl-C for a sweep: what runs is finished, written, and the sweep ends. The second time it ends at once.
+    """Asks the driver of a sweep to stop, as Ctrl-C would, and returns that driver.
+
+    After the first request the running trials finish, their results are written, and the sweep ends. A second request
+    ends it at once.
 
     Raises:
-        BadInput: nobody works on it, or a process that cannot be reached from here.
+        BadInput: no driver works on the sweep, or its process cannot be reached from here.
     """
     driver = running_driver(store)
     if driver is None:
@@ -78,7 +81,7 @@ def ask_to_stop(store: Store) -> Driver:
 
 
 def wait_for_end(store: Store, driver: Driver, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Returns when a driver works on a sweep no more."""
+    """Returns as soon as a driver no longer works on a sweep."""
     if isinstance(store, StoreUri):
         objects = Objects(store)
         while driver_of(store) == driver and ask(objects, driver.writer, "alive"):

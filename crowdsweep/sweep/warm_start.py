@@ -1,13 +1,13 @@
-"""Warm starts of searches: points that earlier sweeps tried for the same model on the same data.
+"""Warm starts of searches, by points that earlier sweeps tried for the same model on the same data.
 
-A point is told where a trial of it would be the trial that was run then, but for the seed: the same model and version,
-the same hyper-parameters, data and held-out share; and where it lies in the space of today and was searched by the same
-metric, with a value of every further objective of today. Points that failed are left out, as what failed there need not
-fail here.
+A search is told an earlier point if its own trial of that point would be the earlier trial in all but the seed: same
+model and version, hyper-parameters, data and held-out share. The point must also lie in the search's space, have been
+searched by the same metric, and have a value of each of the search's further objectives. Points that failed are left
+out, since what failed in an earlier sweep need not fail in this one.
 
-What a search was told is written into its own record before it proposes anything, and is read from there ever after:
-so it goes on as it began, whatever becomes of the earlier sweeps. Which sweeps it is told from is a part of its key, by
-their names.
+What a search was told is written into the sweep's own record before the search proposes anything, and is read from
+there ever after. So the search continues as it began, whatever becomes of the earlier sweeps. The names of the earlier
+sweeps are part of the search's key.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,9 +34,9 @@ class _EarlierSearch:
     """A search of an earlier sweep.
 
     Attributes:
-        asked: as its plan had it.
-        points: a trial of each point that has a value, and its values by objective, in the order of the search; at
-            least one.
+        asked: the search as recorded in that sweep's plan.
+        points: one trial of each point that has a value, and the point's values by objective, in the order of the
+            search; at least one point.
     """
 
     asked: CellRecord
@@ -44,8 +44,9 @@ class _EarlierSearch:
 
 
 def recorded_of(config: SweepConfig, store: Store) -> Mapping[str, PointsTold]:
-    """Returns what the searches of a sweep were told, as its own record has it; nothing where it has not begun, or is
-    told nothing.
+    """Returns what the searches of a sweep were told, by key of the search, from the sweep's own record.
+
+    The result is empty where the sweep has not begun or has no warm start.
 
     Raises:
         JournalError: the record cannot be read.
@@ -56,13 +57,14 @@ def recorded_of(config: SweepConfig, store: Store) -> Mapping[str, PointsTold]:
 def warm_started(
     config: SweepConfig, searches: Sequence[Search], recorded: Mapping[str, PointsTold]
 ) -> tuple[list[Search], list[str]]:
-    """Returns the searches with what each is told first, and what a person should know of it, in sentences. The earlier
-    sweeps are read only where the record lacks what a search was told.
+    """Returns the searches with the points that each is told first, and sentences about them for the user.
+
+    The earlier sweeps are read only where the record lacks what a search was told.
 
     Args:
-        config: of the sweep.
-        searches: of its plan, in the order of the file.
-        recorded: what was told in an earlier run, by the key of the search.
+        config: the sweep.
+        searches: the searches of its plan, in the order of the file.
+        recorded: what searches were told in an earlier run of this sweep, by key of the search.
 
     Raises:
         SweepFileError: an earlier sweep cannot be read, or has nothing for any search that learns.
@@ -125,7 +127,7 @@ def _scored(
 
 
 def _told_by(search: Search, earlier: Iterable[_EarlierSearch], source: str) -> list[ToldPoint]:
-    """Returns the points of an earlier sweep that a search is told, in the order in which they were tried."""
+    """Returns the points of an earlier sweep that a search is told, in the order in which that sweep tried them."""
     told: list[ToldPoint] = []
     for one in earlier:
         if (one.asked.metric, one.asked.goal) != (search.metric.name, search.metric.goal):
@@ -144,16 +146,16 @@ def _told_by(search: Search, earlier: Iterable[_EarlierSearch], source: str) -> 
 
 
 def _is_same(search: Search, point: Mapping[str, object], trial: TrialSpec) -> bool:
-    """Whether a trial of this point would be that one, but for the seed."""
+    """Whether the search's own trial of this point would be the earlier trial in all but the seed."""
     try:
         (own,) = search.cell.specs([trial.seed], "search", point, search.heldout)
-    except BadInput:  # with what is fixed here, the model does not take it
+    except BadInput:  # the model refuses the point with the hyper-parameters fixed here
         return False
     return own.cell_key == trial.cell_key
 
 
 def _why_nothing(search: Search, earlier: Sequence[_EarlierSearch]) -> str:
-    """Returns why an earlier sweep tells a search nothing, in words."""
+    """Returns why an earlier sweep has no point for a search, in words."""
     model, data = search.cell.info.name, search.cell.dataset
     alike = [one for one in earlier if one.points[0][0].model == model]
     if not alike:
@@ -173,8 +175,11 @@ def _why_nothing(search: Search, earlier: Sequence[_EarlierSearch]) -> str:
 
 
 def _first_told(search: Search, points: Sequence[ToldPoint]) -> tuple[ToldPoint, ...]:
-    """Returns each point once, as the first sweep that has it says. What a Gaussian process proposes costs more with
-    each point: of many, it is told so many that lie evenly among their values, the best of them included."""
+    """Returns each point once, with the value of the first sweep that has it.
+
+    Every point makes the proposals of a Gaussian process more expensive. So of many points it is told `GP_POINTS`,
+    spread evenly over their ranked values, the best included.
+    """
     once: dict[str, ToldPoint] = {}
     for point in points:
         once.setdefault(canonical_json(dict(point.point)), point)

@@ -1,1 +1,1 @@
-"""The sweep that somebody begins with: models that fit a dataset, each with a reason, and a file that runs them."""
+"""The sweep that a newcomer starts with: models that fit a dataset, each with a reason, and a file that runs them."""

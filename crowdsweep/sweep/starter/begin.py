@@ -1,4 +1,4 @@
-"""The sweep files that a dataset's folder begins with, and the sweep that a folder is run by."""
+"""The starter sweep files of a dataset's folder, and the sweep that is run when the user names a folder."""
 
 import logging
 import shlex
@@ -38,13 +38,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class StarterSweep:
-    """The sweep files of a dataset's folder.
+    """The starter sweep files of a dataset's folder.
 
     Attributes:
-        dataset: of the folder.
-        chosen: models that fit it, those that are left out too.
-        texts: of the files, by name; the sweep's own is the first.
-        notes: on how the dataset was loaded, in sentences.
+        dataset: the dataset of the folder.
+        chosen: models that fit the dataset, including those that are left out.
+        texts: file name → text; the file of the sweep itself is the first.
+        notes: sentences on how the dataset was loaded.
     """
 
     dataset: CrowdDataset
@@ -54,15 +54,16 @@ class StarterSweep:
 
 
 def starter_files(dataset: CrowdDataset, folder: Path) -> StarterSweep:
-    """Returns the sweep files that a dataset in a folder begins with; writes nothing."""
+    """Returns the starter sweep files of a dataset in a folder; writes nothing."""
     return _begun(_with_features(_Loaded(dataset=dataset, params={}, notes=())), folder)
 
 
 def begin_with_folder(folder: Path) -> StarterSweep:
-    """Writes sweep files into a dataset folder.
+    """Writes starter sweep files into a dataset's folder.
 
     Raises:
-        DataError: it is no dataset's folder, holds a sweep file already, or cannot be written.
+        BadInput: the folder holds no dataset.
+        DataError: the dataset cannot be loaded, the folder holds one of the sweep files already, or cannot be written.
     """
     begun = _begun(_loaded(folder), folder)
     for name in begun.texts:
@@ -78,17 +79,18 @@ def begin_with_folder(folder: Path) -> StarterSweep:
 def asked_sweep(
     given: str | Path, overrides: Iterable[str] = (), tell: Callable[[str], object] = _log.info
 ) -> SweepConfig:
-    """Returns the sweep of a sweep file, of a dataset's folder (its `sweep.yaml`, else what `init` would write), or the
-    one of that name that comes along (`asked_file`).
+    """Returns the sweep of a sweep file, of a dataset's folder, or of that name among the packaged sweeps.
+
+    The sweep of a folder is its `sweep.yaml`, else the one that `init` would write. `asked_file` finds what a name
+    means.
 
     Args:
         given: the file, folder or name.
         overrides: as for `load_sweep`.
-        tell: takes what a person should know of the choice, where there is something.
+        tell: receives what the user should know of the choice, as a text; not called where there is nothing.
 
     Raises:
-        BadInput: the sweep file or the dataset cannot be used, the folder is none of a dataset, or nothing is called
-            so.
+        BadInput: the sweep file or the dataset cannot be used, the folder holds no dataset, or nothing has that name.
     """
     asked = asked_file(given)
     path, file, notes = asked.path, asked.path / SWEEP_FILE, [asked.note]
@@ -110,7 +112,7 @@ def asked_sweep(
 
 @dataclass(frozen=True, kw_only=True)
 class _Loaded:
-    """The dataset of a folder, the parameters that load it, and why these, in sentences."""
+    """The dataset of a folder, the parameters that load it, and the reasons for these, in sentences."""
 
     dataset: CrowdDataset
     params: dict[str, Scalar]
@@ -118,7 +120,7 @@ class _Loaded:
 
 
 def _begun(found: _Loaded, folder: Path, dataset: str = ".") -> StarterSweep:
-    """Returns the sweep files of a dataset that stands in a folder; `dataset` is what they call it."""
+    """Returns the starter sweep files of a dataset in a folder; `dataset` is the dataset's name in these files."""
     facts = facts_of(found.dataset, found.params)
     chosen = choose(facts, str(folder))
     texts = {SWEEP_FILE: sweep_text(folder, facts, chosen, dataset=dataset, notes=found.notes)}
@@ -128,8 +130,11 @@ def _begun(found: _Loaded, folder: Path, dataset: str = ".") -> StarterSweep:
 
 
 def _loaded(folder: Path) -> _Loaded:
-    """Loads a folder as it can be: of several kinds of features the first, without features of annotators that are not
-    whole or of several kinds."""
+    """Loads a folder's dataset with parameters that work, and notes why it took them.
+
+    If there are several kinds of item features, the first is taken. Annotator features are left out where they are
+    incomplete or of several kinds.
+    """
     if not is_dataset_folder(folder):
         hint = "of a file of labels, `crowdsweep init FILE` makes one"
         if is_file(folder / "journal.jsonl"):
@@ -162,8 +167,11 @@ def _loaded(folder: Path) -> _Loaded:
 
 
 def _with_features(found: _Loaded) -> _Loaded:
-    """Returns a dataset whose texts are features, where its items have texts alone, and all of them (of a token its
-    sentence says more than its word). Of images it says how: they cost a download and minutes."""
+    """Returns a dataset with features of its texts, where all of its items have texts and none has other features.
+
+    Items in units stay without features, since the sentence of a token says more than its word. Features of images cost
+    a download and minutes; a note says how to get them.
+    """
     items = found.dataset.items
     if items.features is None and found.dataset.images is not None:
         found = replace(found, notes=(*found.notes, _ON_IMAGES))
@@ -171,7 +179,7 @@ def _with_features(found: _Loaded) -> _Loaded:
         return found
     try:
         dataset = with_computed(found.dataset, _OF_TEXTS)
-    except DataError:  # some have none, or no words in common
+    except DataError:  # some items have no text, or the texts have no words in common
         return found
     params: dict[str, Scalar] = {**found.params, "features": _OF_TEXTS}
     dataset = replace(dataset, params={**dataset.params, "features": _OF_TEXTS})

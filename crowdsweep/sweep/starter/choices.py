@@ -1,8 +1,8 @@
-"""Which models a newcomer's sweep begins with: a few, each with a reason, each checked against what it needs.
+"""The models of a starter sweep: a few, each with a reason, each checked against what it needs.
 
-What a model needs and takes, it says itself (`ModelInfo`); what is said here is why somebody would try it on data like
-these. All of them together are to end within minutes, by what they say that they cost: first each at its defaults,
-the cheapest first, then searches for as many as there is time for.
+What a model needs and takes comes from its own `ModelInfo`; this module says why somebody would try it on such data. By
+their own cost formulas, all models together should end within minutes. Each model runs at its defaults, the cheapest
+first; then as many models are searched as there is time for.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,19 +21,19 @@ from crowdsweep.sweep.requirements import DatasetFacts, dataset_facts
 POINTS, SEARCH_SEEDS, REPORT_SEEDS = 8, 3, 5
 HELDOUT = 0.1
 SECONDS = 400.0
-"""Of one core, for everything, by the models' own formulas."""
+"""Seconds of one core for the whole sweep, by the models' own cost formulas."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What decides which models make sense on a dataset.
+    """The facts that decide which models make sense on a dataset.
 
     Attributes:
-        trial: the data, made ready for one seed.
-        params: dataset parameters that they were made ready with.
-        offer: what they have.
-        holds_out: whether answers can be held out, every item keeping one.
-        labels_per_item: the largest number of labels that half of the items have at least.
+        trial: the data, prepared for one seed.
+        params: the dataset parameters that the data were prepared with.
+        offer: the properties of the prepared data.
+        holds_out: whether annotations can be held out such that every item keeps one.
+        labels_per_item: the largest number of labels that at least half of the items have.
     """
 
     trial: TrialData
@@ -44,23 +44,23 @@ class Facts:
 
     @property
     def known(self) -> bool:
-        """Whether annotators are known."""
+        """Whether it is known which annotator gave which label."""
         return not self.trial.training.annotations.anonymous
 
     @property
     def has_text(self) -> bool:
-        """Whether items have a text that a network can read: for one class an item."""
+        """Whether items have texts that a network can read; false where an item can have several classes."""
         return self.trial.training.items.text is not None and self.trial.training.scale != "multilabel"
 
     @property
     def unseen(self) -> str:
-        """The split of items that no fit sees and that models are ranked on; empty where there is none."""
+        """The split that no fit sees and on which models are ranked; empty where there is none."""
         able = self.trial.training.items.features is not None
         return next((split for split in ("test", "dev") if able and split in self.offer.scored), "")
 
     @property
     def searchable(self) -> bool:
-        """Whether something can choose among settings that does not rank the models afterwards."""
+        """Whether hyper-parameters can be chosen by something that does not rank the models afterwards."""
         return self.holds_out or (self.unseen == "test" and "dev" in self.offer.scored)
 
 
@@ -69,14 +69,14 @@ class Candidate:
     """A model worth trying.
 
     Attributes:
-        name: of the model.
-        why: in a few words.
-        when: the data on which it is tried.
-        searched: whether its settings matter enough to be searched.
-        reads: whether it reads features or texts of items: where they have neither, it is not even imported, which
-            would bring torch along.
+        name: name of the model.
+        why: the reason, in a few words.
+        when: whether the model is tried on data with these facts.
+        searched: whether its hyper-parameters matter enough to be searched.
+        reads: whether it reads features or texts of items. Where items have neither, the model is not even imported,
+            since the import would load torch.
         unseen: whether it predicts items that no fit sees, though it learns from labels alone.
-        params: hyper-parameters.
+        params: its hyper-parameters.
     """
 
     name: str
@@ -94,9 +94,9 @@ class Chosen:
 
     Attributes:
         candidate: the model.
-        search: whether there is time for a search.
-        seconds: for all of it, on one core.
-        left_out: why it is left out; empty where it is not.
+        search: whether its hyper-parameters are searched.
+        seconds: for all of its trials, on one core.
+        left_out: why the model is left out; empty where it is not.
     """
 
     candidate: Candidate
@@ -171,18 +171,18 @@ CANDIDATES = (
 
 
 def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
-    """Looks at what a dataset has.
+    """Returns the facts of a dataset.
 
     Args:
         dataset: the dataset.
-        given: parameters that it was loaded with.
+        given: the parameters that it was loaded with.
 
     Raises:
         DataError: there is nothing to train on, or so many classes that no model can be fitted.
     """
     untold = dataset.items.features is None and bool(dataset.split.any())
-    params = {**given, **({"training": "all"} if untold else {})}  # else nothing could be said of the others
-    taken = prepare(dataset, params, 0, HELDOUT).heldout  # first, so that what else it makes is gone before the next
+    params = {**given, **({"training": "all"} if untold else {})}  # without features, no model labels unseen items
+    taken = prepare(dataset, params, 0, HELDOUT).heldout  # first: its other data are freed before the next
     trial = prepare(dataset, params, 0)
     labels = trial.training.annotations
     per_item = sorted(labels.labels_per_item[labels.labels_per_item > 0].tolist())
@@ -196,11 +196,11 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
 
 
 def choose(facts: Facts, name: str) -> list[Chosen]:
-    """Returns the models that fit a dataset, the cheapest first, and those that there is no time for.
+    """Returns the candidates that fit a dataset, the cheapest first, including those that there is no time for.
 
     Args:
-        facts: of the dataset.
-        name: of it, for what cannot be taken.
+        facts: the facts of the dataset.
+        name: the dataset's name.
     """
     fitting = [one for one in CANDIDATES if one.when(facts) and _can(one, facts, name)]
     costs = {one.name: _seconds(one, facts) for one in fitting}
@@ -221,7 +221,7 @@ def choose(facts: Facts, name: str) -> list[Chosen]:
 
 
 def _can(candidate: Candidate, facts: Facts, name: str) -> bool:
-    """Whether the data bring what a model needs, and whether it is ranked among the others."""
+    """Whether the data have what a model needs, and whether the model can be ranked among the others."""
     items = facts.trial.training.items
     if candidate.reads and items.features is None and items.text is None:
         return False
@@ -240,7 +240,7 @@ def _points(candidate: Candidate) -> int:
 
 
 def _seconds(candidate: Candidate, facts: Facts) -> float:
-    """Returns roughly what one trial takes; a model that does not say counts as slow."""
+    """Returns the rough seconds of one trial; a model without a cost formula counts as slow."""
     info = registered.model_info(candidate.name)
     params = registered.full_params(candidate.name, candidate.params)
     if info.cost is None:

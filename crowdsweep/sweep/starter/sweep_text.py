@@ -1,4 +1,4 @@
-"""The sweep files that a newcomer begins with: commented, and run as they stand."""
+"""The texts of starter sweep files, with comments, ready to run."""
 
 import re
 import shlex
@@ -22,29 +22,29 @@ from crowdsweep.sweep.starter.choices import POINTS, REPORT_SEEDS, SEARCH_SEEDS,
 
 SWEEP_FILE, STUDY_FILE = "sweep.yaml", "redundancy.yaml"
 HOURS = 0.1
-_AT_ONCE_S = 60.0  # what takes no longer than this on one core does not wait for Ray to start
-_LEVELS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40)  # close together where curves bend: one through four can be fitted
-_FEWEST_LABELS = 3  # an item, of a study of how many are needed
-_STUDIED = 4  # models of that study
+_AT_ONCE_S = 60.0  # a sweep of at most so many seconds on one core runs without Ray
+_LEVELS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40)  # close together where curves bend; four points fit a curve
+_FEWEST_LABELS = 3  # per item, that a redundancy study takes
+_STUDIED = 4  # largest number of models in that study
 _COLUMNS = 100
 
 
 def sweep_name(folder: Path) -> str:
-    """Returns what a sweep on a dataset's folder is called."""
+    """Returns the name of the sweep on a dataset's folder."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:150] or "labels"
 
 
 def sweep_text(
     folder: Path, facts: Facts, chosen: Sequence[Chosen], *, dataset: str = ".", notes: Sequence[str] = ()
 ) -> str:
-    """Returns the sweep file of a dataset.
+    """Returns the starter sweep file of a dataset.
 
     Args:
-        folder: of the dataset, as a person calls it.
-        facts: of the dataset.
-        chosen: models, those that are left out too.
-        dataset: what the sweep file calls the dataset's folder: by default the one in which the file stands.
-        notes: on the dataset's parameters, in sentences.
+        folder: the dataset's folder, as the user writes it.
+        facts: the facts of the dataset.
+        chosen: the chosen models, including those that are left out.
+        dataset: name of the dataset in the sweep file; by default the folder in which the file stands.
+        notes: sentences on the dataset's parameters.
     """
     taken = [one for one in chosen if not one.left_out]
     lines = [
@@ -79,8 +79,10 @@ def sweep_text(
 
 
 def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen]) -> str | None:
-    """Returns the sweep file that tells how many labels an item needs; None where items have too few to leave any out.
-    Arguments are those of `sweep_text`."""
+    """Returns the sweep file of a redundancy study; None where items have too few labels to leave any out.
+
+    The arguments are those of `sweep_text`.
+    """
     levels = _levels(facts)
     if not levels:
         return None
@@ -110,7 +112,7 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen]) -> str
 
 
 def next_commands(folder: Path) -> list[str]:
-    """Returns what a person types next, a command a line, each with what it does."""
+    """Returns the commands that the user types next, one a line, each with what it does."""
     file = shlex.quote(str(folder / SWEEP_FILE))
     store = shlex.quote(str(DEFAULT_STORES / sweep_name(folder)))
     told = {
@@ -123,7 +125,7 @@ def next_commands(folder: Path) -> list[str]:
 
 
 def _metric_words(facts: Facts, taken: Sequence[Chosen]) -> str:
-    """Returns how the models are compared."""
+    """Returns a text on how the models are compared."""
     offer = facts.offer
     if facts.unseen:
         kind = ACCURACY if offer.scored[facts.unseen] else KL
@@ -157,13 +159,15 @@ def _metric_words(facts: Facts, taken: Sequence[Chosen]) -> str:
 
 
 def _searched_by(facts: Facts, taken: Sequence[Chosen]) -> set[str]:
-    """Returns the metrics by which searches choose."""
+    """Returns the metrics that searches optimise."""
     return {default_metric(registered.model_info(one.candidate.name), facts.offer).name for one in taken if one.search}
 
 
 def _several_objectives(facts: Facts, taken: Sequence[Chosen]) -> Iterator[str]:
-    """Yields how searches would look for what is worth its time, where naming their metric ranks the models no other
-    way."""
+    """Yields a commented-out line that adds seconds as an objective of searches.
+
+    It comes only where a named metric would not change how the models are ranked.
+    """
     metrics = _searched_by(facts, taken)
     if len(metrics) == 1 and (facts.unseen or not facts.offer.training_gold):
         yield f"# metric: [{metrics.pop()}, seconds]  # searches that tell what better scores cost: a Pareto front"
@@ -192,14 +196,18 @@ def _study_words(folder: Path, facts: Facts) -> str:
 
 
 def _levels(facts: Facts) -> list[int]:
-    """Returns numbers of labels an item that are fewer than most have; without gold an item keeps one to be scored."""
+    """Returns the numbers of labels per item of a redundancy study; empty where the study is not possible.
+
+    They are smaller than what at least half of the items have. Without gold they start at 2, since an item that is
+    scored by a held-out label has to keep one.
+    """
     least = 2 if facts.offer.only_own_votes else 1
     enough = facts.labels_per_item >= _FEWEST_LABELS and (facts.holds_out or not facts.offer.only_own_votes)
     return [level for level in _LEVELS if least <= level < facts.labels_per_item] if enough else []
 
 
 def _more_of_the_study(facts: Facts) -> list[str]:
-    """Returns what else may be asked; a target needs gold."""
+    """Returns commented-out lines with further settings of the study; a target needs gold."""
     has_gold = facts.offer.training_gold or any(facts.offer.scored.values())
     return [
         *(["  # target: 0.9            # how many labels for 90 %?"] if has_gold else []),
@@ -221,7 +229,10 @@ def _entry(one: Chosen, *, search: bool = True) -> str:
 
 
 def _studied(chosen: Sequence[Chosen], default: str) -> list[Chosen]:
-    """Returns the cheapest of what is taken, the default model among them where it is."""
+    """Returns the cheapest of the models that the sweep runs and that need no gold.
+
+    The default model is among them if the sweep runs it.
+    """
     taken = [one for one in chosen if not one.left_out and "gold" not in _needs(one)]
     first = sorted(taken, key=lambda one: one.candidate.name != default)[:_STUDIED]
     return [one for one in taken if one in first]
