@@ -152,7 +152,7 @@ def cluster_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) 
     for kept in first_seeds(state, trials, rows, _OF_CLUSTERS, (*_OF_ANNOTATORS, CLASSES)):
         arrays = kept.arrays
         labels, item_sizes = arrays["labels"], arrays["cluster_sizes"]
-        if labels.ndim != 3 or item_sizes.shape != labels.shape[:1]:  # a plug-in's own arrays of these names
+        if labels.ndim != 3 or item_sizes.shape != labels.shape[:1]:  # a plug-in may use these names for other arrays
             continue
         of_annotators = set(_OF_ANNOTATORS) <= set(arrays)
         annotator_sizes = arrays["annotator_cluster_sizes"] if of_annotators else np.full(labels.shape[1], np.inf)

@@ -210,7 +210,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         return dataset_of_answers(answers, items, annotators=names, missing=Missing.of(self.missing))
 
     def _first_seed(self) -> int:
-        """Returns the first seed of the fits; fits of two different random states have no seed in common."""
+        """Returns the first seed of the fits; two different whole-number states share no seed."""
         state = self.random_state
         if state is None or isinstance(state, int | np.integer):
             return int(state or 0) * int(self.seeds)

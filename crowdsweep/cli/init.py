@@ -65,7 +65,7 @@ def init(
         return
     place = folder or Path(source.name.partition(".")[0] or "labels")
     guess = guess_file(source, told, form)
-    check_new(place)  # before anything is asked
+    check_new(place)  # before the user is asked anything
     if guess.first and _on_terminal():
         guess = _confirmed(guess)
     guess = settled(source, guess)

@@ -44,7 +44,7 @@ def unseen_annotators(
     found: dict[Place, list[UnseenAnnotators]] = {}
     for kept in first_seeds(state, trials, rows, (LOGLIK,)):
         loglik = kept.arrays[LOGLIK]
-        if loglik.ndim != 2 or loglik.shape[1] != 2 or not len(loglik):  # a plug-in's own array of this name
+        if loglik.ndim != 2 or loglik.shape[1] != 2 or not len(loglik):  # a plug-in may use this name for another array
             continue
         as_mean, inferred = (estimate(column.tolist()) for column in loglik.T)
         one = UnseenAnnotators(

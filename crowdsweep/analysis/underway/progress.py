@@ -77,7 +77,7 @@ class Progress:
         self._at_work_from: float | None = None  # when the first trial began
         self._work = Work()  # seconds of the trials that have finished under this driver
         self._left = TimeLeft()
-        self._seen_before = (0, 0)  # known trials and lost actors, when last no reason for a delay was shown
+        self._seen_before = (0, 0)  # known trials and lost actors when last no reason for a rise was shown
         self._planned_total = 0
         self._planned: Counter[Cell] = Counter()  # cell → most trials that the plan allows
         self._searched: set[Cell] = set()
