@@ -1,5 +1,5 @@
-"""The answer for a dataset on the first screen: which model to use, at which settings, which are as good, and the
-distance from a model that learns from gold.
+"""The answer for one dataset, as a report's first screen gives it: the model to use, its settings, the models that are
+as good, and the gap to a model that learns from gold.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,21 +19,21 @@ from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
 from crowdsweep.units import listed, show_times
 
-_CHEAPER = 2.0  # times less that is worth a word
-_NO_COST = 0.05  # seconds a trial that nobody minds
+_CHEAPER = 2.0  # a saving is mentioned where the best model costs at least this many times as much
+_NO_COST = 0.05  # seconds per trial below which no saving is mentioned
 _WHERE = {"test": "on test items", "dev": "on dev items", "train": "on training items"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What there is to say of one dataset.
+    """Recommendation for one dataset, in sentences.
 
     Attributes:
-        block: the comparison that it is drawn from.
-        lead: a sentence or a few: what to use, what is as good, what is worse.
-        warnings: what takes trust from the lead, in sentences.
-        settings: of the model to use; empty where none is.
-        ceiling: what a model that saw gold reaches; empty where none ran.
+        block: the comparison that it is derived from.
+        lead: one to a few sentences: the model to use, those that are as good, those that are worse.
+        warnings: sentences on why the lead may not be reliable.
+        settings: hyper-parameters of the model to use; empty where no model is ranked.
+        ceiling: the score of a model that saw gold; empty where none ran.
     """
 
     block: DatasetComparison
@@ -44,12 +44,12 @@ class Answer:
 
 
 def answer_of(state: JournalState, block: DatasetComparison, trials: Iterable[ShownTrial]) -> Answer:
-    """Returns what to say of a dataset.
+    """Returns the recommendation for one dataset.
 
     Args:
-        state: what the journal says.
+        state: state of the sweep, from its journal.
         block: the comparison on that dataset.
-        trials: all that are shown.
+        trials: all shown trials of the sweep.
     """
     if not block.ranked:
         return Answer(block=block, lead=why_unranked(block), ceiling=_ceiling(block))
@@ -64,15 +64,18 @@ def answer_of(state: JournalState, block: DatasetComparison, trials: Iterable[Sh
 
 
 def lead(block: DatasetComparison) -> str:
-    """Returns `Use dl-em: 83.7 % ± 1.1 on test items. dl-ds and cmm are not significantly different from it; dl-ds
-    costs 18 times less for 0.2 points (at most 1.0). soft-mv and hard-mv are worse.`"""
+    """Returns the recommendation in sentences; some model must be ranked.
+
+    Example: `Use dl-em: 83.7 % ± 1.1 on test items. dl-ds and cmm are not significantly different from it; dl-ds costs
+    18 times less for 0.2 points (at most 1.0). soft-mv and hard-mv are worse.`
+    """
     best = block.ranked[0]
     told = f"Use {best.model}: {reached(best.metrics[block.metric], block.metric)}."
     return " ".join([told, *_about_others(block)])
 
 
 def reached(estimate: Estimate, metric: str) -> str:
-    """Returns what a model reaches: `83.7 % ± 1.1 on test items`, `61 % on a held-out answer (…)`, `test KL 0.573 ±
+    """Returns a model's score in words: `83.7 % ± 1.1 on test items`, `61 % on a held-out answer (…)`, `test KL 0.573 ±
     0.012 nats`."""
     if metric == HELDOUT:
         loglik = show_with_interval(estimate, metric)
@@ -84,8 +87,12 @@ def reached(estimate: Estimate, metric: str) -> str:
 
 
 def by_test(block: DatasetComparison) -> tuple[list[Score], list[Score], list[Score]]:
-    """Returns the models behind the best: those that give the same or are not significantly different, those that are
-    worse, and those that nothing compares with it: no test, or no sound mean (seeds collapsed, fits are flagged)."""
+    """Groups the ranked models other than the best by their test against it.
+
+    Returns:
+        Models that give the same numbers or are not significantly different; models that are significantly worse; and
+        models that cannot be compared with the best, as there is no test or no sound mean (`Score.unsound`).
+    """
     alike: list[Score] = []
     worse: list[Score] = []
     untested: list[Score] = []
@@ -119,12 +126,15 @@ def _about_others(block: DatasetComparison) -> list[str]:
 
 
 def not_different(number: int) -> str:
-    """Returns the words for so many models whose difference is not significant."""
+    """Returns `is` or `are not significantly different`, for this number of models."""
     return f"{'is' if number == 1 else 'are'} not significantly different"
 
 
 def _are_worse(metric: str, number: int) -> str:
-    """Returns in which way so many models are worse: who describes the crowd less well may label more items right."""
+    """Returns the verb phrase for this number of worse models.
+
+    By a held-out metric it says that they predict answers less well: such a model may still label more items right.
+    """
     if by_held_out(metric):
         verb = "predicts" if number == 1 else "predict"
         return f"{verb} held-out answers less well, which does not tell who labels more items right"
@@ -132,7 +142,7 @@ def _are_worse(metric: str, number: int) -> str:
 
 
 def _about_untested(block: DatasetComparison, untested: list[Score]) -> list[str]:
-    """Returns a sentence for each reason why models are not compared with the best."""
+    """Returns sentences on the models that are not compared with the best: one per unsound model, one per reason."""
     by_reason: dict[str, list[str]] = {}
     told: list[str] = []
     for score in untested:
@@ -148,8 +158,15 @@ def _about_untested(block: DatasetComparison, untested: list[Score]) -> list[str
 
 
 def _cheaper(block: DatasetComparison, alike: list[Score], close: list[str]) -> str:
-    """Returns how much less the best of those that are as good and cost less costs, and what it gives up; nothing where
-    that matters little."""
+    """Returns how many times less the best of the cheaper models that are as good costs, and what score it gives up.
+
+    Empty where the best model takes less than `_NO_COST` seconds, or no such model costs `_CHEAPER` times less.
+
+    Args:
+        block: the comparison.
+        alike: models that are as good as the best, best first.
+        close: names that the sentence before has just listed; the text continues that sentence.
+    """
     best = block.ranked[0]
     if best.wall_s is None or best.wall_s.mean < _NO_COST:
         return ""
@@ -157,15 +174,15 @@ def _cheaper(block: DatasetComparison, alike: list[Score], close: list[str]) -> 
     saving = [one for one in alike if one.wall_s is not None and 0 < one.wall_s.mean <= limit]
     if not saving:
         return ""
-    chosen = saving[0]  # they stand best first: of the Pareto front of score and cost the next after the best
-    assert chosen.wall_s is not None  # noqa: S101 - it has a cost
+    chosen = saving[0]  # best first: the next point after the best on the Pareto front of score and cost
+    assert chosen.wall_s is not None  # noqa: S101 - `saving` holds models with a cost only
     times = show_times(best.wall_s.mean / chosen.wall_s.mean)
     whom = " and" if close == [chosen.model] else f"; {chosen.model}"
     return f"{whom} costs {times} less{_given_up(block, chosen)}"
 
 
 def _given_up(block: DatasetComparison, score: Score) -> str:
-    """Returns ` for 0.4 points (at most 1.9)`; nothing of a model that gives the same."""
+    """Returns the loss of score, such as ` for 0.4 points (at most 1.9)`; empty for a model with the same numbers."""
     test = score.versus_best
     if test is None or test.difference is None or not test.difference.mean:
         return ""
@@ -190,7 +207,7 @@ def _warnings(block: DatasetComparison) -> list[str]:
 
 
 def _settings(state: JournalState, block: DatasetComparison, best: Score, trials: Iterable[ShownTrial]) -> str:
-    """Returns the settings of the best model, and where they come from."""
+    """Returns the hyper-parameters of the best model in words, and whether a search or the sweep file set them."""
     cell = next((one for one in _cells(state, block) if one.label == best.model), None)
     fixed: Mapping[str, Any] = {} if cell is None else cell.params
     spec = next(
@@ -221,7 +238,7 @@ def _cells(state: JournalState, block: DatasetComparison) -> Iterable[CellRecord
 
 
 def _ceiling(block: DatasetComparison) -> str:
-    """Returns what the best model that saw gold reaches, and how far the best other one is below it."""
+    """Returns a sentence with the score of the best model that saw gold, and its gap to the best ranked model."""
     if not block.gold:
         return ""
     top = block.gold[0]
@@ -236,8 +253,10 @@ def _ceiling(block: DatasetComparison) -> str:
 
 
 def headroom(block: DatasetComparison) -> float | None:
-    """Returns how much better the best model that saw gold is than the best that did not, in the metric's units; None
-    where one of them is missing."""
+    """Returns how much better the best model that saw gold is than the best ranked model, in the metric's units.
+
+    None where there is no such model of one kind or the other.
+    """
     if not block.gold or not block.ranked:
         return None
     difference = block.gold[0].metrics[block.metric].mean - block.ranked[0].metrics[block.metric].mean

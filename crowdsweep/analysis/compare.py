@@ -1,8 +1,8 @@
 """The comparison of models: which is better, by how much, and with what certainty.
 
-Everything is computed from the report phase of the tidy table: trials on fresh seeds that no search has seen, and
-where they were kept from the scores of the items that the metric which ranks is the mean of. What intervals and tests
-vary over stands in `metrics.intervals`.
+All numbers come from the report phase of the tidy table, that is, from trials on fresh seeds that no search has seen.
+Where trials stored them, the scores of single items, of which the ranking metric is the mean, are used too.
+`metrics.intervals` describes what intervals and tests vary over.
 """
 
 import json
@@ -31,27 +31,27 @@ from crowdsweep.search.contract import Goal
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 
 Beside = Literal["the same", "not significantly different", "worse", "not tested"]
-"""A model beside the best: the very numbers of it, a difference that is not significant, a significant one, or no
+"""A model compared with the best: identical numbers, a difference that is not significant, a significant one, or no
 test."""
-_COMMON_DEFAULTS = {"scenario": "individual"}  # dataset parameters at their defaults are not written down
+_COMMON_DEFAULTS = {"scenario": "individual"}  # records leave out dataset parameters that have their default
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """One model on one dataset, at one point.
+    """Scores of one model on one dataset, at one point of its hyper-parameters.
 
     Attributes:
-        model: its label in the sweep.
-        point: the searched parameters, canonical JSON.
+        model: label of the model in the sweep.
+        point: the searched hyper-parameters, canonical JSON.
         rank: 1 is best; None for models that saw gold or lack the metric.
         metrics: estimates of every metric over the fresh seeds.
-        scores: the ranking metric by seed, and by item where that is known; empty where the model lacks it.
-        versus_best: the paired test; None for the best one and for models without rank.
-        n_failed, n_stopped: seeds that failed, or were stopped before their end: missing from all estimates.
-        n_fitted, n_flagged: seeds that were fitted, and those of them whose fit is flagged (`trial.flags`).
-        n_unfinished: fits that ended while their objective still clearly improved.
-        wall_s, peak_bytes: mean seconds of a trial; highest memory of its batches; None where every seed failed.
-        saw_gold: the model needs gold by definition: an upper bound, not a competitor.
+        scores: the ranking metric by seed, and by item where item scores are known; empty where the model lacks it.
+        versus_best: the paired test against the best model; None for the best one and for models without rank.
+        n_failed, n_stopped: number of seeds that failed, or were stopped early; no estimate includes them.
+        n_fitted, n_flagged: number of seeds that were fitted, and of those whose fit is flagged (`trial.flags`).
+        n_unfinished: number of fits that ended while their objective still clearly improved.
+        wall_s, peak_bytes: mean seconds per trial; peak memory of its batches; None where every seed failed.
+        saw_gold: whether the model needs gold by definition: it is an upper bound and is not ranked.
     """
 
     model: str
@@ -71,12 +71,12 @@ class Score:
 
     @property
     def name(self) -> str:
-        """The model, marked where it saw gold."""
+        """Label of the model, with a mark where it saw gold."""
         return f"{self.model} (saw gold)" if self.saw_gold else self.model
 
     @property
     def beside_best(self) -> Beside | None:
-        """What the test against the best says; None for the best and for models without rank."""
+        """Result of the test against the best model; None for the best and for models without rank."""
         test = self.versus_best
         if test is None:
             return None
@@ -85,25 +85,29 @@ class Score:
         return "worse" if test.is_significant else "not significantly different"
 
     def unsound(self, metric: str) -> str:
-        """Returns why no mean stands for the model: `2 of 10 seeds collapsed`, `1 of 10 trials is flagged`; empty where
-        one does. A model that is not sound is as good as nobody."""
+        """Returns why the mean of this metric is not sound, such as `2 of 10 seeds collapsed` or `1 of 10 trials is
+        flagged`; empty where it is sound.
+
+        A model without a sound mean never counts as being as good as another one.
+        """
         found = self.metrics.get(metric)
         return unsound_words(found, self.n_flagged, self.n_fitted)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetComparison:
-    """All models on one dataset with its parameters.
+    """Comparison of all models on one dataset with its parameters.
 
     Attributes:
-        dataset_params: canonical JSON.
-        metric, goal: what ranks; the metric is empty where no trial has any.
+        dataset: name of the dataset.
+        dataset_params: its parameters, canonical JSON.
+        metric, goal: the metric that ranks, and its direction; the metric is empty where no trial has any.
         references: what the models are scored against.
-        ranked: best first.
+        ranked: ranked models, best first.
         gold: models that saw gold, best first.
         unranked: models without this metric (an aggregate cannot label unseen items), or whose every seed failed.
-        other_points: further points of these models that were re-scored as well, in the order of selection.
-        among: all datasets of the sweep, from whose names the title differs.
+        other_points: further re-scored points of searched models, in the order of selection.
+        among: names of all datasets of the sweep; the title is chosen to differ from theirs.
     """
 
     dataset: str
@@ -124,28 +128,30 @@ class DatasetComparison:
 
     @property
     def title(self) -> str:
-        """The dataset and its parameters, as a person would write them."""
+        """The dataset and its parameters, in words."""
         return describe_dataset(self.dataset, self.dataset_params, self.among)
 
     @property
     def scores(self) -> list[Score]:
-        """Every model: ranked, then those that saw gold, then the rest."""
+        """Every model: first the ranked ones, then those that saw gold, then the unranked ones."""
         return [*self.ranked, *self.gold, *self.unranked]
 
     @property
     def varies(self) -> list[Varies]:
-        """What the intervals of the metric that ranks vary over, each once."""
+        """What the intervals of the ranking metric vary over, without repetitions."""
         found = [score.metrics[self.metric] for score in [*self.ranked, *self.gold]]
         return list(dict.fromkeys(estimate.varies for estimate in found if estimate.low is not None))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedComparison:
-    """One printed number beside ours.
+    """One published value and the sweep's own estimate of it.
 
     Attributes:
-        block: the dataset of ours that it is about; None, like `ours`, where the sweep has no such cell (yet).
-        difference: ours minus printed.
+        published: the published value.
+        block: the comparison on its dataset; None, like `ours`, where the sweep has no such cell (yet).
+        ours: the sweep's estimate.
+        difference: the sweep's mean minus the published value.
     """
 
     published: PublishedValue
@@ -158,7 +164,7 @@ class PublishedComparison:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the printed number lies in our interval; None where there is no interval."""
+        """Whether the published value lies in the sweep's interval; None where there is no interval."""
         if self.ours is None or self.ours.low is None or self.ours.high is None:
             return None
         return self.ours.low <= self.published.value <= self.ours.high
@@ -166,14 +172,14 @@ class PublishedComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The answer of a sweep."""
+    """Comparison of a sweep's models: per dataset, over datasets, and with published values."""
 
     datasets: Sequence[DatasetComparison]
     ranks: MeanRanks | None
     published: Sequence[PublishedComparison]
 
     def printed(self, block: DatasetComparison) -> Mapping[str, float]:
-        """Returns model → the paper's value of the metric that ranks on a dataset."""
+        """Returns model → published value of the metric that ranks on a dataset."""
         return {
             entry.published.model: entry.published.value
             for entry in self.published
@@ -183,7 +189,7 @@ class Comparison:
 
 @dataclass(kw_only=True)
 class _Cell:
-    """The rows of one model × dataset × point."""
+    """Table rows of one model × dataset × point."""
 
     model: str
     point: str
@@ -204,15 +210,15 @@ def compare(
     """Compares the models of a sweep.
 
     Args:
-        table: of `comparison_rows` or `results_table`; rows of the search phase are left out. Those that are `chosen`
-            are compared, the others stand beside them.
-        metric: of the sweep file; what ranks is its test version where there is one.
-        published: printed numbers.
+        table: a table of `comparison_rows` or `results_table`; rows of the search phase are ignored. Rows with `chosen`
+            are compared; the others become `other_points`.
+        metric: the metric of the sweep file; its test version ranks where there is one.
+        published: published values.
         gold_models: labels of the models that need gold.
-        references: (dataset, dataset_params) → what its models are scored against; gold where it is not said.
-        item_scores: looks up the scores of items.
-        by: full name of the metric that ranks, in place of what `metrics.ranking` chooses; a dataset that lacks it
-            ranks nobody.
+        references: (dataset, dataset_params) → what its models are scored against; gold where there is no entry.
+        item_scores: looks up the scores of single items.
+        by: full name of the metric that ranks, in place of what `metrics.ranking` chooses; on a dataset that lacks it
+            no model is ranked.
     """
     blocks: dict[tuple[str, str], dict[tuple[str, str], _Cell]] = defaultdict(dict)
     for row in table.to_pylist():
@@ -238,12 +244,12 @@ def compare(
 
 
 def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComparison]:
-    """Returns the comparisons on all annotations, where there are some beside those on thinned ones; else all."""
+    """Returns the comparisons on full datasets, without those on thinned ones; all where every dataset is thinned."""
     return [block for block in blocks if not is_thinned(block.dataset_params)] or blocks
 
 
 _Choose = Callable[[Sequence[str], Mapping[str, bool]], tuple[str, Goal]]
-"""(metrics that some trial has, whether each split is scored against gold) → what ranks, and its goal."""
+"""(metrics that some trial has, split → whether it is scored against gold) → the metric that ranks, and its goal."""
 
 
 def _choice(wanted: tuple[str, Goal] | None, by: str) -> _Choose:
@@ -265,7 +271,7 @@ def _compare_models(
 ) -> DatasetComparison:
     names = [
         name for name in names if not repeats_votes(name, references.gold)
-    ]  # records of earlier versions have them
+    ]  # records of earlier versions hold such metrics
     chosen = [cell for cell in cells if cell.chosen]
     present = [name for name in names if any(row[name] is not None for cell in chosen for row in cell.rows)]
     metric, goal = choose(present, references.gold)
@@ -344,7 +350,7 @@ def _losses(block: DatasetComparison) -> dict[str, float]:
 
 
 def _beside_ours(value: PublishedValue, datasets: Sequence[DatasetComparison]) -> PublishedComparison:
-    """Finds the cell that a printed number is about; where several fit, the one with the fewest other parameters."""
+    """Finds the cell that a published value is about; of several, the one whose dataset has the fewest parameters."""
     fitting: list[tuple[int, DatasetComparison]] = []
     for block in datasets:
         params = {**_COMMON_DEFAULTS, **json.loads(block.dataset_params)}

@@ -1,4 +1,4 @@
-"""Score against seconds: which models are worth their cost, the Pareto front of both."""
+"""Pareto front of score and cost in seconds: the models that are worth their cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from crowdsweep.analysis.compare import DatasetComparison
 from crowdsweep.metrics.intervals import Estimate
 
 FEWEST = 3
-"""Models of which a picture says more than a table."""
+"""Least number of models for which a figure is worth drawing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostPoint:
-    """A model at its point, by what it costs and what it reaches.
+    """Cost and score of one model at its point.
 
     Attributes:
-        model: its label in the sweep.
-        seconds: a trial takes, as a mean over seeds; above 0.
-        score: by the metric that ranks.
-        on_front: whether no other is better for the same seconds or less, or as good for less.
+        model: label of the model in the sweep.
+        seconds: seconds per trial, as a mean over seeds; above 0.
+        score: estimate of the metric that ranks.
+        on_front: whether no other model is better for the same seconds or fewer, or as good for fewer.
     """
 
     model: str
@@ -28,8 +28,9 @@ class CostPoint:
 
 
 def cost_front(block: DatasetComparison) -> Sequence[CostPoint]:
-    """Returns all models that were ranked, the fastest first; of fewer than `FEWEST` none. A mean is taken as it
-    stands: which differences are significant is the comparison's to say.
+    """Returns the ranked models with a known cost, the fastest first; none where there are fewer than `FEWEST`.
+
+    The front compares means alone; the comparison says which differences are significant.
 
     Args:
         block: the comparison on one dataset.

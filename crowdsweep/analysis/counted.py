@@ -1,4 +1,4 @@
-"""The trials that a report counts, and their scores."""
+"""The successful trials that a report counts, and their scores."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,29 +18,29 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """A trial that a report counts and that went well."""
+    """A successful trial that a report counts, with its result."""
 
     trial: ShownTrial
     result: TrialResult
 
     @property
     def label(self) -> str:
-        """What the sweep file calls its model."""
+        """Label of its model in the sweep file."""
         return self.trial.label
 
     @property
     def spec(self) -> TrialSpec:
-        """What it was."""
+        """Specification of the trial."""
         return self.trial.spec
 
     @property
     def place(self) -> Place:
-        """What it ran on."""
+        """The dataset and its parameters, canonical JSON."""
         return self.spec.dataset, canonical_json(dict(self.spec.dataset_params))
 
 
 def counted(state: JournalState, trials: Iterable[ShownTrial]) -> Iterator[Counted]:
-    """Yields those of the trials that a report counts and that went well."""
+    """Yields the trials that a report counts (`ShownTrial.chosen`) and that succeeded."""
     for trial in trials:
         result = state.results.get(trial.spec.key) if trial.chosen else None
         if result is not None and result.status is Status.OK:
@@ -53,9 +53,9 @@ def scores_of(
     """Returns the scores of a model's trials.
 
     Args:
-        state: what the journal says.
-        by_item: key of a trial → the scores of its items, of those that kept them.
-        metric: by its full name; seeds that lack it are left out.
+        state: state of the sweep, from its journal.
+        by_item: key of a trial → scores of its items, for trials that stored them.
+        metric: full name of the metric; seeds without it are left out.
         keys: seed → key of the trial.
     """
     metrics = {seed: state.results[key].metrics for seed, key in keys.items()}

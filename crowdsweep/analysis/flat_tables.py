@@ -10,7 +10,7 @@ from crowdsweep.studies.contract import StudyReport
 
 
 def comparison_table(comparison: Comparison) -> pa.Table:
-    """Returns the comparison as a flat table, one row for each model × dataset, in the metrics' own units."""
+    """Returns the comparison as a flat table: one row per model × dataset, in the metrics' own units."""
     rows = [
         encodable(_flat_row(block, score, comparison.printed(block).get(score.model)))
         for block in comparison.datasets
@@ -65,7 +65,7 @@ _TEXTS, _NUMBERS = ("dataset", "model", "metric", "quantity", "about"), ("at", "
 
 
 def study_table(report: StudyReport) -> pa.Table:
-    """Returns a row for each number of a study's report (`StudyNumber`)."""
+    """Returns a study's report as a table: one row per number (`StudyNumber`)."""
     schema = [*((name, pa.string()) for name in _TEXTS), *((name, pa.float64()) for name in _NUMBERS)]
     return pa.Table.from_pylist(
         [encodable(vars(number)) for number in report.numbers], schema=pa.schema([*schema, ("note", pa.string())])

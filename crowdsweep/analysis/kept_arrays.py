@@ -1,6 +1,4 @@
-"""Arrays of trials, read from beside the journal: those that the report draws, of each model's first seed; and the
-scores of single items.
-"""
+"""Arrays that trials stored beside the journal: those that the report draws, and the scores of single items."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +18,12 @@ from crowdsweep.record.state import JournalState
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KeptArrays:
-    """What one trial kept.
+    """Stored arrays of one trial.
 
     Attributes:
         place: dataset and its parameters, canonical JSON.
-        model, seed: whose.
-        arrays: those that were asked for, and those that may be missing where they are there.
+        model, seed: label of the trial's model, and its seed.
+        arrays: name → array: every required one, and the optional ones that the trial has.
     """
 
     place: Place
@@ -37,14 +35,14 @@ class KeptArrays:
 def first_seeds(
     state: JournalState, trials: Iterable[ShownTrial], rows: Rows, names: Iterable[str], more: Iterable[str] = ()
 ) -> Iterator[KeptArrays]:
-    """Yields the arrays of each model on each dataset, of its first seed that kept all of these.
+    """Yields the arrays of each model on each dataset: those of its lowest seed that stored all required arrays.
 
     Args:
-        state: what the journal says.
-        trials: of which the chosen ones count.
-        rows: what the arrays lie beside.
-        names: what a trial must have kept.
-        more: what is read as well where it is there.
+        state: state of the sweep, from its journal.
+        trials: shown trials, of which the chosen ones count.
+        rows: rows of the journal, beside which the arrays are stored.
+        names: required arrays; a trial without one of them is skipped.
+        more: optional arrays, which are read where the trial has them.
     """
     wanted, optional = list(names), list(more)
     first: dict[tuple[Place, str], Counted] = {}
@@ -63,7 +61,7 @@ def first_seeds(
 
 
 def class_names(state: JournalState, kept: KeptArrays) -> tuple[str, ...]:
-    """Returns what the class codes stand for: as the plan has them, else as the trial kept them, else empty."""
+    """Returns the names of the classes in the order of their codes, from the plan, else the trial, else none."""
     for row in state.plan.datasets:
         if (row.dataset, canonical_json(dict(row.dataset_params))) == kept.place and row.class_names:
             return tuple(row.class_names)
@@ -71,11 +69,11 @@ def class_names(state: JournalState, kept: KeptArrays) -> tuple[str, ...]:
 
 
 class KeptScores:
-    """Looks up the scores of items (`compare.ItemScores`).
+    """Lookup of the scores of single items in a record (an `ItemScores` function).
 
     Args:
-        state: what the journal says.
-        rows: what it is read from.
+        state: state of the sweep, from its journal.
+        rows: rows of that journal.
     """
 
     def __init__(self, state: JournalState, rows: Rows) -> None:
@@ -83,8 +81,10 @@ class KeptScores:
         self._rows = rows
 
     def __call__(self, keys: Sequence[str], metric: str) -> Mapping[str, Float[np.ndarray, " items"]]:
-        """Returns the scores of the items by this metric of those of the trials that kept them; none where the trials
-        were not all scored on the same items."""
+        """Returns key → scores of the items by this metric, for those of the trials that stored them.
+
+        Empty where these trials were not all scored on the same items.
+        """
         scores, column, items = names_of(metric)
         kept: dict[str, Artifact] = {}
         for key in keys:

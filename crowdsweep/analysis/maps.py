@@ -1,14 +1,15 @@
-"""Every map of a report: what models learned of annotators, of items, and of clusters of both.
+"""The maps of a report: what models learned about annotators, items, and clusters of both.
 
-Annotators: t-SNE of what a trial kept as `annotator_embeddings`, with the share of wrong answers, `annotator_errors`.
-Only annotators with answers stand on the map; of very many, those with the first codes.
+Annotators: t-SNE of the stored array `annotator_embeddings`, with each annotator's share of wrong labels,
+`annotator_errors`. The map has only annotators with labels, and at most 1,000: those with the lowest codes.
 
-Items: t-SNE of `item_latents`, with the class that most of each item's annotators gave, `item_classes` (of ties, the
-first): Figure 4 of Weerasooriya, Ororbia and Homan. The model saw these classes only as it saw all labels of its
-training items; where they stand apart on the map, the latent space has learned them.
+Items: t-SNE of `item_latents`, with each item's majority class, `item_classes` (the first class of a tie), as in Figure
+4 of Weerasooriya, Ororbia and Homan. The model saw these classes only through the labels of its training items. Classes
+that are apart on the map are therefore learned by the latent space.
 
-Clusters: Theta (`labels`), how many items and annotators each cluster has (of each its best one), and how many equal
-clusters those sizes amount to. Clusters that nobody is in have only their prior to show and are left out.
+Clusters: Theta (`labels`), the number of items and annotators whose most likely cluster is each one, and the effective
+number of clusters: that of equally large clusters that are as uneven. Empty clusters show only their prior and are left
+out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,17 +30,17 @@ _LATENTS, _CLASS = "item_latents", "item_classes"
 _OF_CLUSTERS = ("labels", "cluster_sizes", "effective_clusters")
 _OF_ANNOTATORS = ("annotator_cluster_sizes", "effective_annotator_clusters")
 _FEWEST_POINTS, _MOST_POINTS = 5, 1_000  # on a map
-_LEAST_SIZE = 0.5  # items or annotators in a cluster that is shown: ties share what they belong to
+_LEAST_SIZE = 0.5  # least number of items or annotators in a shown cluster; ties are shared between clusters
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AnnotatorMap:
-    """One map.
+    """Map of the annotators of one dataset, as one fit sees them.
 
     Attributes:
-        model, seed: whose.
-        points: the position of each annotator in the plane; only nearness has a meaning.
-        errors: share of wrong answers of each, in [0, 1].
+        model, seed: label and seed of the model.
+        points: position of each annotator in the plane; only nearness has a meaning.
+        errors: share of wrong labels of each annotator, in [0, 1].
     """
 
     model: str
@@ -49,7 +50,7 @@ class AnnotatorMap:
 
 
 def annotator_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, list[AnnotatorMap]]:
-    """Returns maps by dataset and its parameters: of each model that keeps vectors, its first seed's."""
+    """Returns (dataset, parameters) → maps, one of the first seed of each model that stores annotator vectors."""
     found: dict[Place, list[AnnotatorMap]] = {}
     for kept in first_seeds(state, trials, rows, (EMBEDDINGS, ERRORS)):
         drawn = laid_out(kept.arrays[EMBEDDINGS], kept.arrays[ERRORS])
@@ -63,7 +64,7 @@ def annotator_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows
 def laid_out(
     vectors: Num[np.ndarray, "annotators width"], errors: Num[np.ndarray, " annotators"]
 ) -> tuple[Float64[np.ndarray, "shown 2"], Float64[np.ndarray, " shown"]] | None:
-    """Returns points and shares of wrong answers of annotators with answers; None where they are too few for a map."""
+    """Returns positions and error shares of the annotators with labels; None where there are fewer than five."""
     answered = np.flatnonzero(np.isfinite(errors) & np.isfinite(vectors).all(axis=1))[:_MOST_POINTS]
     if len(answered) < _FEWEST_POINTS:
         return None
@@ -72,13 +73,13 @@ def laid_out(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ItemMap:
-    """One map.
+    """Map of the items of one dataset, as one fit sees them.
 
     Attributes:
-        model, seed: whose.
-        points: where each item stands; lengths mean nothing, nearness does.
-        classes: the code of the class of each.
-        class_names: what the codes stand for; empty where that is not known.
+        model, seed: label and seed of the model.
+        points: position of each item in the plane; only nearness has a meaning.
+        classes: class code of each item.
+        class_names: names of the classes by code; empty where they are not known.
     """
 
     model: str
@@ -89,7 +90,7 @@ class ItemMap:
 
 
 def item_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, list[ItemMap]]:
-    """Returns maps by dataset and its parameters: of each model that keeps latent vectors, its first seed's."""
+    """Returns (dataset, parameters) → maps, one of the first seed of each model that stores latent vectors of items."""
     found: dict[Place, list[ItemMap]] = {}
     for kept in first_seeds(state, trials, rows, (_LATENTS, _CLASS), (CLASSES,)):
         vectors, classes = kept.arrays[_LATENTS][:_MOST_POINTS], kept.arrays[_CLASS][:_MOST_POINTS]
@@ -108,15 +109,17 @@ def item_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClusterMap:
-    """The clusters of one fit, the largest first, empty ones left out.
+    """The clusters of one fit, the largest first, without empty ones.
 
     Attributes:
-        model, seed: whose.
-        labels: Theta; one cluster of annotators where the model has none.
-        item_sizes, annotator_sizes: how many are in each; the latter empty where the model has no such clusters.
-        effective_items, effective_annotators: numbers of equal clusters that are as uneven; 1 without clusters.
-        n_item_clusters, n_annotator_clusters: as asked for.
-        class_names: what the class codes stand for; empty where that is not known.
+        model, seed: label and seed of the model.
+        labels: Theta; with one annotator cluster where the model does not cluster annotators.
+        item_sizes, annotator_sizes: number of items and annotators in each cluster; `annotator_sizes` is empty where
+            the model does not cluster annotators.
+        effective_items, effective_annotators: effective number of clusters, that is, of equally large clusters that are
+            as uneven; 1 without clusters.
+        n_item_clusters, n_annotator_clusters: number of clusters of the model, empty ones included.
+        class_names: names of the classes by code; empty where they are not known.
     """
 
     model: str
@@ -132,7 +135,7 @@ class ClusterMap:
 
     @property
     def summary(self) -> str:
-        """How many clusters there are, in a sentence."""
+        """A sentence on the number of clusters."""
         items = f"{self.n_item_clusters} clusters of items, {len(self.item_sizes)} in use ({self.effective_items:.1f}"
         told = f"{items} effective)"
         if len(self.annotator_sizes):
@@ -144,12 +147,12 @@ class ClusterMap:
 
 
 def cluster_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, list[ClusterMap]]:
-    """Returns clusters by dataset and its parameters: of each model that keeps them, its first seed's."""
+    """Returns (dataset, parameters) → clusters, those of the first seed of each model that stores them."""
     found: dict[Place, list[ClusterMap]] = {}
     for kept in first_seeds(state, trials, rows, _OF_CLUSTERS, (*_OF_ANNOTATORS, CLASSES)):
         arrays = kept.arrays
         labels, item_sizes = arrays["labels"], arrays["cluster_sizes"]
-        if labels.ndim != 3 or item_sizes.shape != labels.shape[:1]:  # a plug-in's own arrays of these names
+        if labels.ndim != 3 or item_sizes.shape != labels.shape[:1]:  # a plug-in may use these names for other arrays
             continue
         of_annotators = set(_OF_ANNOTATORS) <= set(arrays)
         annotator_sizes = arrays["annotator_cluster_sizes"] if of_annotators else np.full(labels.shape[1], np.inf)
@@ -177,7 +180,7 @@ def _largest_first(sizes: Float64[np.ndarray, " clusters"]) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Maps:
-    """The maps of each dataset, one for each model that has one."""
+    """The maps of each dataset, one per model that stores the arrays of a map."""
 
     annotators: Mapping[Place, Sequence[AnnotatorMap]]
     items: Mapping[Place, Sequence[ItemMap]]
@@ -185,12 +188,14 @@ class Maps:
 
 
 def maps_of(state: JournalState, trials: Sequence[ShownTrial], rows: Rows, axis: str = "") -> Maps:
-    """Returns what there is to draw of a sweep; of a study that thins its datasets, of the whole ones alone: each map
-    takes seconds, and those of a dataset with fewer labels say nothing that is asked.
+    """Returns all maps of a sweep.
+
+    For a study that thins its datasets, only the full datasets have maps: each map takes seconds, and those of thinned
+    datasets answer no question of the study.
 
     Args:
-        state, trials, rows: of the sweep.
-        axis: parameter of datasets that the sweep's study moves; empty where it moves none.
+        state, trials, rows: state, shown trials and journal rows of the sweep.
+        axis: dataset parameter that the sweep's study varies; empty where it varies none.
     """
     if axis:
         trials = [trial for trial in trials if axis not in trial.spec.dataset_params] or trials
@@ -202,9 +207,9 @@ def maps_of(state: JournalState, trials: Sequence[ShownTrial], rows: Rows, axis:
 
 
 def _in_the_plane(vectors: Num[np.ndarray, "points width"]) -> Float64[np.ndarray, "points 2"]:
-    """Returns where each of five vectors or more stands, the same always; lengths mean nothing, nearness does.
+    """Returns the position of each vector in the plane by t-SNE with a fixed seed; only nearness has a meaning.
 
-    O(points²) in time and memory: a thousand take seconds.
+    Takes O(points²) time and memory: seconds for a thousand points. There must be at least five vectors.
     """
     from sklearn.manifold import TSNE  # noqa: PLC0415 - takes a second to import, and most sweeps draw no map
 

@@ -1,4 +1,4 @@
-"""A sweep's methods paragraph for a paper: every number in it is read from the record."""
+"""The methods paragraph on a sweep for a paper; every number in it comes from the record."""
 
 import json
 from collections import Counter
@@ -29,10 +29,10 @@ _LIBRARIES = ("python", "numpy", "scipy", "scikit-learn", "torch", "optuna")
 
 
 def methods_of(found: AnalysedSweep) -> list[str]:
-    """Returns the paragraph, sentence by sentence; none where the sweep has not begun.
+    """Returns the sentences of the methods paragraph; none where the sweep has not begun.
 
     Args:
-        found: the sweep, finished or not: what has not run yet is not told.
+        found: the sweep, finished or not; the paragraph leaves out what has not run yet.
     """
     state, comparison = found.state, found.comparison
     if not state.started:
@@ -49,7 +49,7 @@ def methods_of(found: AnalysedSweep) -> list[str]:
 
 
 def _compared(state: JournalState, comparison: Comparison) -> Iterator[str]:
-    """Yields which models were compared on which data, and what they were scored on."""
+    """Yields sentences on the compared models and datasets, and on what the models were scored on."""
     labels = dict.fromkeys(cell.label for cell in _cells(state))
     gold = dict.fromkeys(cell.label for cell in _cells(state) if cell.sees_gold)
     ranked = [label for label in labels if label not in gold]
@@ -77,7 +77,7 @@ def _dataset(named: tuple[str, Sequence[DatasetComparison]]) -> str:
 
 
 def _sizes(blocks: Sequence[DatasetComparison]) -> list[str]:
-    """Returns how many annotations trained, of how many annotators, as trials counted them."""
+    """Returns the number of training annotations and of their annotators, as the trials counted them."""
     told: list[str] = []
     for metric, unit in (("n_annotations", "annotations"), ("n_active_annotators", "annotators")):
         counts = [s.metrics[metric].mean for block in blocks for s in block.scores if metric in s.metrics]
@@ -110,7 +110,7 @@ _ITEMS = {"train": "training items", "dev": "dev items", "test": "test items"}
 
 
 def _settings(state: JournalState) -> Iterator[str]:
-    """Yields what the sweep file sets of models, and that others ran at their defaults."""
+    """Yields sentences on hyper-parameters that the sweep file sets, and on models that ran at their defaults."""
     fixed = {cell.label: cell.params for cell in _cells(state) if cell.params}
     if fixed:
         yield f"Set by hand: {'; '.join(f'{label}: {show_point(params)}' for label, params in fixed.items())}."
@@ -123,7 +123,7 @@ def _settings(state: JournalState) -> Iterator[str]:
 
 
 def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[str]:
-    """Yields how hyper-parameters were chosen: by what, of how many points, by which score, with or without gold."""
+    """Yields sentences on the choice of hyper-parameters: sampler, number of points, score, and the use of gold."""
     sampler = state.config.get("sampler", {})
     kinds = [(search, "" if search.listed else search.sampler or sampler.get("kind", "")) for search in searches]
     for kind in sorted({kind for _, kind in kinds}):
@@ -155,7 +155,7 @@ def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[
 
 
 def _search_words(searches: Sequence[SearchShown], *, kind: str, seed: int) -> str:
-    """Returns which models were searched, and how; an empty kind is a space that was tried whole."""
+    """Returns a sentence on which models were searched, and how; an empty kind means that every point was tried."""
     models = dict.fromkeys(search.model for search in searches)
     counts = sorted(len(search.values) for search in searches)
     points = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
@@ -175,7 +175,7 @@ def _of_answers(metric: str) -> str:
 
 
 def _chosen_by(search: SearchShown, row: DatasetRecord | None, state: JournalState) -> str:
-    """Returns the score that chose a point, and whether gold had a part in it."""
+    """Returns the score that chose the point of a search, in words, and whether it used gold."""
     split = search.metric.partition("_")[0]
     if by_held_out(search.metric):
         share = state.config.get("heldout", {}).get("fraction")
@@ -189,7 +189,7 @@ def _chosen_by(search: SearchShown, row: DatasetRecord | None, state: JournalSta
 
 
 def _numbers(state: JournalState, comparison: Comparison) -> Iterator[str]:
-    """Yields what the reported numbers are means of, and what their intervals vary over."""
+    """Yields sentences on the seeds that the reported means are over, and on what their intervals vary over."""
     if not comparison.datasets:
         return
     n = state.plan.report_seeds
@@ -202,7 +202,7 @@ def _numbers(state: JournalState, comparison: Comparison) -> Iterator[str]:
 
 
 def _tests(comparison: Comparison) -> Iterator[str]:
-    """Yields how models were compared: paired tests with their correction, and ranks over datasets."""
+    """Yields sentences on the tests of models: paired tests with their correction, and ranks over datasets."""
     tests = [
         test.test
         for block in comparison.datasets
@@ -245,7 +245,7 @@ def _trials(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _software(state: JournalState, searched: bool) -> Iterator[str]:
-    """Yields the versions that ran, every one where several drivers had different ones."""
+    """Yields a sentence on the versions of the software: all of them, where drivers had different ones."""
 
     def versions(name: str) -> list[str]:
         return list(dict.fromkeys(one.environment[name] for one in state.started if name in one.environment))
@@ -257,7 +257,7 @@ def _software(state: JournalState, searched: bool) -> Iterator[str]:
 
 
 def _by_dataset(blocks: Sequence[DatasetComparison], told: Callable[[DatasetComparison], str]) -> Iterator[str]:
-    """Yields what there is to say of datasets, once where it is the same of all."""
+    """Yields each distinct sentence on datasets; with the names of its datasets, where there are several sentences."""
     known = [(told(block), block.title) for block in blocks]
     groups = _grouped((text, title) for text, title in known if text)
     for text, titles in groups.items():
@@ -265,7 +265,7 @@ def _by_dataset(blocks: Sequence[DatasetComparison], told: Callable[[DatasetComp
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Returns text → those that it is said of, each once."""
+    """Returns first element → its second elements, without repetitions."""
     found: dict[str, list[str]] = {}
     for text, of in pairs:
         if of not in found.setdefault(text, []):

@@ -1,8 +1,8 @@
-"""How many seeds or scored items it would take to rank two models that are not significantly different yet.
+"""Number of seeds or scored items needed to rank two models that are not significantly different yet.
 
-If they are as far apart as they seem, so many that the test finds it in four of five repetitions: the usual size of a
-sample for a paired difference, at the level that Bonferroni leaves each pair. What seems is itself uncertain, so the
-number is rounded to two digits and never more than an order of magnitude to plan by.
+This is the usual sample size for a paired difference. It gives the test a power of 80 % if the true difference is the
+observed one, at the level that Bonferroni's correction leaves each pair. The observed difference is itself uncertain:
+the number is rounded to two digits and only gives an order of magnitude.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from crowdsweep.metrics.intervals import CONFIDENCE, Varies
 
 POWER = 0.8
 MOST = 100.0
-"""Times as many as there were: what takes more is told as a tie."""
+"""Highest reported multiple of the present number; beyond it, two models are reported as a tie."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoreNeeded:
-    """What would settle a comparison.
+    """Number of seeds or items that would settle a comparison.
 
     Attributes:
-        times: as many as now, of all that the difference varies over; infinite where no number is told.
-        varies: that is, seeds, items or both.
-        now: how many there are; of both, the seeds.
+        times: needed multiple of the present number of seeds, items or both; infinite beyond `MOST`.
+        varies: what the difference varies over: seeds, items or both.
+        now: present number of seeds or items; of seeds, where it is both.
     """
 
     times: float
@@ -35,19 +35,21 @@ class MoreNeeded:
 
     @property
     def number(self) -> int:
-        """How many it takes, to two digits."""
+        """The needed number, rounded up to two digits."""
         exact = ceil(self.times * self.now)
         digits = max(0, floor(log10(exact)) - 1)
         return ceil(exact / 10**digits) * 10**digits
 
 
 def more_needed(test: PairedTest, comparisons: int) -> MoreNeeded | None:
-    """Returns what would settle an open comparison; None where it is settled, was not tested, or varies over held-out
-    splits, of which more do not help as more seeds do.
+    """Returns the number that would settle a comparison.
+
+    None where the comparison is significant already, was not tested, or varies over held-out splits: more of these do
+    not help in the way that more seeds do.
 
     Args:
-        test: of the best model against another.
-        comparisons: how many pairs are tested on this dataset.
+        test: test of the best model against another one.
+        comparisons: number of pairs that are tested on this dataset.
     """
     found = test.difference
     if found is None or test.p is None or test.is_significant or found.varies == "held-out splits":

@@ -20,17 +20,17 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.studies.contract import StudyReport
 from crowdsweep.units import listed, show_times
 
-_WEAK = 0.5  # of the way from chance to always right
+_WEAK = 0.5  # a crowd is weak below this value of `CrowdMatrix.above_chance`
 
 
 @dataclass(frozen=True, kw_only=True)
 class NextStep:
-    """One thing to do.
+    """One suggested next step.
 
     Attributes:
-        text: why and what, a sentence or two.
-        command: that does it; empty where none does.
-        about: the dataset, where the sweep has several.
+        text: what to do and why, in one or two sentences.
+        command: the command that does it; empty where there is none.
+        about: the dataset that it concerns; empty where the sweep has only one.
     """
 
     text: str
@@ -45,14 +45,14 @@ def next_steps(
     crowds: Sequence[CrowdMatrix],
     store: Store,
 ) -> list[NextStep]:
-    """Returns what is worth doing, what people came for first: labels.
+    """Returns suggested next steps; getting the labels, the usual aim, comes first.
 
     Args:
-        answers: of the datasets in their full form (not those of a study's thinned ones).
-        study: the section of the study template, where the sweep has one.
-        searches: all that ran.
-        crowds: the crowd's matrix on each dataset that has one.
-        store: where the sweep lies, as a person would write it.
+        answers: recommendations for the full datasets, without a study's thinned ones.
+        study: report of the study template; None where the sweep has none.
+        searches: all searches that have proposed a point.
+        crowds: the crowd's confusion matrix on each dataset that has one.
+        store: the sweep's store, as it is written in a command.
     """
     steps = [_label(answers, store)] if any(answer.block.ranked for answer in answers) else []
     for answer in answers:
@@ -79,7 +79,7 @@ def _label(answers: Sequence[Answer], store: Store) -> NextStep:
 
 
 def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
-    """Yields what one dataset's numbers suggest."""
+    """Yields suggestions from the numbers of one dataset."""
     block = answer.block
     if not block.ranked:
         return
@@ -119,7 +119,7 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
 
 
 def _to_rank(block: DatasetComparison) -> Iterator[str]:
-    """Yields how much more would tell the best model from those that are not significantly different from it."""
+    """Yields how many more seeds or items would rank the best model above those not significantly different from it."""
     if by_held_out(block.metric):
         return
     pairs = len(block.ranked) * (len(block.ranked) - 1) // 2
@@ -143,7 +143,7 @@ def _to_rank(block: DatasetComparison) -> Iterator[str]:
 
 
 def _amount_beside(told: MoreNeeded, more: MoreNeeded) -> str:
-    """Returns an amount after another one that has been told, which says of what it is and how many there are."""
+    """Returns an amount that follows another one in a sentence: a bare number, where unit and present number agree."""
     alike = (told.varies, told.now) == (more.varies, more.now) and more.varies != "seeds and items"
     return f"{more.number:,}" if alike else f"about {_amount(more)}"
 
@@ -157,7 +157,7 @@ def _amount(more: MoreNeeded) -> str:
 
 
 def _at_the_edge(answer: Answer, searches: Sequence[SearchShown]) -> Iterator[str]:
-    """Yields the hyper-parameters of the recommended model whose best value lies at the end of what was searched."""
+    """Yields a sentence on hyper-parameters whose best value lies at an end of the searched range."""
     if not answer.block.ranked:
         return
     best = answer.block.ranked[0]

@@ -1,7 +1,7 @@
-"""Paired tests of a dataset's models, corrected for all pairs of them: the best one was picked by its score.
+"""Paired tests of a dataset's models against the best one, with Holm's correction over all pairs of models.
 
-Every pair of models is tested, and Holm's correction runs over all of them; what is told of a model is its pair with
-the best. Testing only these pairs would forget that the best is best partly by luck.
+Every pair is tested and corrected for, although only the pairs with the best model are reported. A correction over
+those pairs alone would ignore that the best model was selected by its score, and so is best partly by luck.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from crowdsweep.metrics.intervals import Estimate, Varies
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """One model's scores on a dataset by the metric that ranks.
+    """Scores of one model on a dataset, by the metric that ranks.
 
     Attributes:
         by_seed: seed → score.
-        by_item: seed → the scores of the items that its score is the mean of, where they are known: of every seed or
-            of none, and of the same items in the same order at every seed and for every model.
+        by_item: seed → scores of the single items, of which the seed's score is the mean. They are known for every seed
+            or for none, and for the same items in the same order at every seed and for every model.
     """
 
     by_seed: Mapping[int, float]
@@ -31,12 +31,12 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class PairedTest:
-    """One model against the best on the same seeds.
+    """Paired test of one model against the best, on their common seeds.
 
     Attributes:
-        test: `permutation`, `Wilcoxon`, `paired t`, or `none` where nothing varies or fewer than two seeds pair.
-        difference: best minus this one, in the metric's own units, over the common seeds.
-        p: two-sided; None where there is no test.
+        test: `permutation`, `Wilcoxon`, `paired t`, or `none` where nothing varies or fewer than two seeds are common.
+        difference: best minus this model, in the metric's own units, over the common seeds; None without such seeds.
+        p: two-sided p value; None where there is no test.
         p_holm: p after Holm's correction over all pairs of models on this dataset.
         reason: why there is no test; empty where there is one.
     """
@@ -60,12 +60,12 @@ class PairedTest:
 
 @dataclass(frozen=True, kw_only=True)
 class SideBySide:
-    """Two predictions beside each other.
+    """Comparison of two predictions.
 
     Attributes:
-        metric: that compares them, by its full name.
-        first, second: mean of each over its seeds.
-        test: of the first minus the second on their common seeds, uncorrected.
+        metric: full name of the metric that compares them.
+        first, second: mean score of each over its seeds.
+        test: uncorrected test of the first minus the second, on their common seeds.
     """
 
     metric: str
@@ -75,7 +75,7 @@ class SideBySide:
 
 
 def side_by_side(first: Scores, second: Scores, comparisons: int, metric: str) -> SideBySide:
-    """Sets two predictions beside each other; each has a seed at least, and the rest is as for `paired_test`."""
+    """Compares two predictions, each with at least one seed; arguments are as for `paired_test`."""
     one, other = (float(np.mean(list(scores.by_seed.values()))) for scores in (first, second))
     return SideBySide(
         metric=metric, first=one, second=other, test=paired_test(first, second, comparisons, metric=metric)
@@ -83,10 +83,10 @@ def side_by_side(first: Scores, second: Scores, comparisons: int, metric: str) -
 
 
 def against_best(models: Sequence[Scores], heldout: float, metric: str = "") -> list[PairedTest]:
-    """Returns the test of each model but the first against the first, which is the best.
+    """Returns the test of each model against the first one, which is the best, with Holm's correction over all pairs.
 
     Args:
-        models: best first.
+        models: scores of the models, best first.
         heldout, metric: as for `paired_test`.
     """
     pairs = list(combinations(range(len(models)), 2))
@@ -99,14 +99,15 @@ def against_best(models: Sequence[Scores], heldout: float, metric: str = "") -> 
 
 
 def paired_test(best: Scores, other: Scores, comparisons: int, heldout: float = 0.0, metric: str = "") -> PairedTest:
-    """Tests two models on their common seeds, uncorrected (`metrics.differences`). Where no difference varies there is
-    nothing to test.
+    """Tests two models on their common seeds, without correction (`metrics.differences`).
+
+    Where the differences do not vary there is no test, and `PairedTest.reason` says why.
 
     Args:
-        best, other: of the two models.
-        comparisons: how many pairs are tested on this dataset.
-        heldout: share of the annotations that each seed held out anew, where scores are of these; else 0.
-        metric: whose scores they are, by its full name.
+        best, other: scores of the two models.
+        comparisons: number of pairs that are tested on this dataset.
+        heldout: share of the annotations that each seed holds out anew, where these are scored; else 0.
+        metric: full name of the metric of the scores.
     """
     seeds = sorted(best.by_seed.keys() & other.by_seed.keys())
     if not seeds:
@@ -123,7 +124,7 @@ def paired_test(best: Scores, other: Scores, comparisons: int, heldout: float = 
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Returns Holm's step-down adjusted p values, in the order given."""
+    """Returns p values adjusted by Holm's step-down procedure, in the order given."""
     adjusted = [0.0] * len(p_values)
     running = 0.0
     for step, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):

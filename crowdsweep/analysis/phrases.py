@@ -1,4 +1,4 @@
-"""Sentences on how a report's numbers were obtained: tests, intervals, what was chosen by what."""
+"""Sentences on how the numbers of a report were obtained: tests, intervals, and how points were chosen."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -22,7 +22,7 @@ from crowdsweep.units import listed, show_p
 
 
 def verdict(block: DatasetComparison) -> str:
-    """Returns the answer for one dataset in a sentence or two: the winner, and whether the runner-up differs."""
+    """Returns the result on one dataset in one or two sentences: the best model, and whether the runner-up differs."""
     if not block.ranked:
         return why_unranked(block)
     best, *rest = block.ranked
@@ -42,7 +42,7 @@ def verdict(block: DatasetComparison) -> str:
 
 
 def ranked_by_heldout(comparison: Comparison) -> list[str]:
-    """Returns a sentence on the datasets that only held-out annotations can score; none without such datasets."""
+    """Returns a sentence on the datasets that are ranked by held-out annotations; none without such datasets."""
     blocks = [block for block in comparison.datasets if block.references.heldout and block.metric == HELDOUT]
     if not blocks:
         return []
@@ -58,7 +58,7 @@ def ranked_by_heldout(comparison: Comparison) -> list[str]:
 
 
 def worth_of_heldout(comparison: Comparison) -> list[str]:
-    """Returns, for the first screen, what a ranking without gold is worth; nothing where all datasets have gold."""
+    """Returns sentences for the first screen on what a ranking by held-out annotations shows; none without one."""
     blocks = [block for block in comparison.datasets if block.references.heldout and block.metric == HELDOUT]
     if not blocks:
         return []
@@ -74,26 +74,26 @@ def worth_of_heldout(comparison: Comparison) -> list[str]:
 
 
 def unique(blocks: Sequence[DatasetComparison]) -> list[str]:
-    """Returns the names of the datasets, each once."""
+    """Returns the names of the datasets, without repetitions."""
     return list(dict.fromkeys(block.dataset for block in blocks))
 
 
 def collapse(estimate: Estimate) -> str:
-    """Returns `3 of 20 seeds collapsed: …`; nothing where none did."""
+    """Returns `3 of 20 seeds collapsed: …`; empty where none did."""
     if not estimate.collapsed:
         return ""
     return f"{estimate.collapsed} of {estimate.n} seeds collapsed: the interval does not cover where seeds split so"
 
 
 def unscored(comparison: Comparison) -> list[str]:
-    """Returns a sentence for each dataset on which nothing can score a model."""
+    """Returns a sentence for each dataset on which no model can be scored."""
     blocks = [block for block in comparison.datasets if not block.metric and block.references.only_own_votes]
     return [f"{block.title}: {why_unranked(block)}" for block in blocks]
 
 
 def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> list[str]:
-    """Returns a sentence on the models whose points were chosen by the gold that also ranks them; none where there are
-    none."""
+    """Returns a sentence on the models whose points were chosen by the gold that also ranks them; none without such
+    models."""
     by_place = {block.place: block for block in comparison.datasets}
     flattered: list[str] = []
     for search in searches:
@@ -108,26 +108,26 @@ def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> li
 
 
 def objectives_words(search: SearchShown) -> str:
-    """Returns `dev accuracy, % (maximize)`; of several objectives all of them, with semicolons between."""
+    """Returns the objectives of a search in words, separated by semicolons, such as `dev accuracy, % (maximize)`."""
     further = [f"{readable(name)} ({goal_of(name)})" for name in search.further]
     return "; ".join([f"{readable(search.metric)} ({search.goal})", *further])
 
 
 def optimism(searched: float | None, fresh: Estimate | None, metric: str) -> str:
-    """Returns how a score that chose a point compares with fresh seeds; nothing where one of them is missing."""
+    """Returns a sentence with the score that chose a point and its mean on fresh seeds; empty where one is missing."""
     if searched is None or fresh is None:
         return ""
     return f"Chosen at {show_number(searched, metric)}, fresh seeds {show_number(fresh.mean, metric)}."
 
 
 def refused(searches: Sequence[RefusedRecord], among: Collection[str]) -> list[str]:
-    """Returns a sentence for each search that could not be made; `among` are all datasets of the sweep."""
+    """Returns a sentence for each search that could not be run; `among` holds all datasets of the sweep."""
     titles = ((one, describe_dataset(one.dataset, canonical_json(dict(one.dataset_params)), among)) for one in searches)
     return [f"{one.label} on {title} was not searched: {one.reason}." for one, title in titles]
 
 
 def tests_used(block: DatasetComparison) -> str:
-    """Returns which tests stand in a dataset's table, and why the paired t test where it does."""
+    """Returns a sentence on the tests in a dataset's table, with reasons for those other than Wilcoxon's."""
     tests = [(score.model, score.versus_best) for score in block.ranked if score.versus_best is not None]
     why_t = {
         "seeds": " (Wilcoxon could not reach 5 % on so few seeds)",
@@ -148,7 +148,7 @@ def tests_used(block: DatasetComparison) -> str:
 
 
 def intervals_over(block: DatasetComparison) -> str:
-    """Returns what a dataset's intervals and tests vary over, in a sentence or two; nothing where there are none."""
+    """Returns sentences on what a dataset's intervals and tests vary over; empty where there are no intervals."""
     varies = block.varies
     if not varies:
         return ""
@@ -178,13 +178,13 @@ def intervals_over(block: DatasetComparison) -> str:
 
 
 def friedman_words(test: FriedmanTest) -> str:
-    """Returns `F(3, 39) = 3.69, p = 0.020; χ² = 9.28`."""
+    """Returns the result of Friedman's test, such as `F(3, 39) = 3.69, p = 0.020; χ² = 9.28`."""
     f = "∞" if isinf(test.f) else f"{test.f:.2f}"
     return f"F({test.freedom[0]}, {test.freedom[1]}) = {f}, p {show_p(test.p)}; χ² = {test.chi2:.2f}"
 
 
 def why_unranked(block: DatasetComparison) -> str:
-    """Returns why no model of a dataset is ranked."""
+    """Returns a sentence on why no model is ranked on a dataset."""
     if block.references.heldout and any(score.wall_s is not None for score in block.unranked):
         return "No model is ranked: none gives a probability to an answer that it has not seen."
     if block.references.only_own_votes and not block.references.heldout:
@@ -216,8 +216,11 @@ def _quantity(estimate: Estimate, metric: str, *, difference: bool = False) -> s
 
 
 def flagged_notes(state: JournalState, trials: Iterable[ShownTrial]) -> list[str]:
-    """Returns a sentence for each model, dataset and flag: how many of the counted trials have it; and for each model
-    and dataset whose fits ended while their objective still clearly improved."""
+    """Returns notes on doubtful fits among the counted trials.
+
+    One sentence per model, dataset and flag has the number of flagged trials. One sentence per model and dataset has
+    the number of fits that ended while their objective still clearly improved.
+    """
     counted: Counter[tuple[str, str]] = Counter()
     flagged: Counter[tuple[str, str, str]] = Counter()
     unfinished: Counter[tuple[str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""Models × datasets, as papers print them: one cell for each model on each dataset, and which of them are best."""
+"""Pivot table of models × datasets, as papers print it: one cell per model and dataset, with the best ones marked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.search.contract import Goal
 
 Stands = Literal["best", "as good", "worse", "not tested", "saw gold"]
-"""A model on a dataset: the best (or the very numbers of it), not significantly worse than the best, significantly
+"""A model on a dataset: the best (or with identical numbers), not significantly worse than the best, significantly
 worse, not compared with it (no test, or no sound mean), or one that saw gold and is not ranked."""
 
 
@@ -22,10 +22,10 @@ class PivotCell:
     """One model on one dataset.
 
     Attributes:
-        estimate: of the column's metric.
-        stands: beside the best of the column.
-        unsound: why no mean stands for it (`Score.unsound`); empty where one does.
-        printed: the paper's value; None where it has none.
+        estimate: estimate of the column's metric.
+        stands: how the model compares with the best of the column.
+        unsound: why the mean is not sound (`Score.unsound`); empty where it is.
+        printed: the published value; None where there is none.
     """
 
     estimate: Estimate
@@ -39,9 +39,9 @@ class PivotColumn:
     """One dataset with its parameters.
 
     Attributes:
-        title: as people write it.
-        metric, goal: what ranks there.
-        cells: by model; none of a model without a score.
+        title: the dataset with its parameters, in words.
+        metric, goal: the metric that ranks there, and its direction.
+        cells: model → cell, for models with a score.
     """
 
     title: str
@@ -51,21 +51,21 @@ class PivotColumn:
 
     @property
     def has_printed(self) -> bool:
-        """Whether a paper's values stand beside ours."""
+        """Whether any cell has a published value."""
         return any(cell.printed is not None for cell in self.cells.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pivot:
-    """The table.
+    """Pivot table of models × datasets.
 
     Attributes:
-        sweep: its name.
-        paper: where the printed values are from; empty where that is not said.
-        columns: in the order of the sweep.
-        models: those that are ranked or have no score at all, best on average first.
-        gold: those that saw gold.
-        mean_ranks: model → its rank averaged over the datasets on which all of these are ranked; of one dataset none.
+        sweep: name of the sweep.
+        paper: source of the published values; empty where it is not given.
+        columns: datasets, in the order of the sweep.
+        models: models that are ranked or have no score at all, best on average first.
+        gold: models that saw gold.
+        mean_ranks: model → its mean rank (`MeanRanks.ranks`); empty where there are none, as for a single dataset.
     """
 
     sweep: str
@@ -77,19 +77,19 @@ class Pivot:
 
     @property
     def metric(self) -> str:
-        """What ranks everywhere; empty where it differs from dataset to dataset."""
+        """The metric that ranks on every dataset; empty where datasets have different ones."""
         found = {column.metric for column in self.columns}
         return found.pop() if len(found) == 1 else ""
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """The fewest and the most seeds of a cell; zeros where there is none."""
+        """Lowest and highest number of seeds of a cell; zeros where there is no cell."""
         found = [cell.estimate.n for column in self.columns for cell in column.cells.values()]
         return (min(found), max(found)) if found else (0, 0)
 
     @property
     def unsound(self) -> Mapping[str, str]:
-        """Why no mean stands for some cells, by `model on dataset`: what a reader of the table must know."""
+        """`model on dataset` → why its mean is not sound, for the cells where it is not."""
         return {
             f"{model} on {column.title}": cell.unsound
             for column in self.columns
@@ -98,17 +98,17 @@ class Pivot:
         }
 
     def has(self, stands: Stands) -> bool:
-        """Whether any cell stands so."""
+        """Whether any cell has this value of `stands`."""
         return any(cell.stands == stands for column in self.columns for cell in column.cells.values())
 
 
 def pivot_of(comparison: Comparison, *, sweep: str = "", paper: str = "") -> Pivot:
-    """Returns the table of a comparison; nothing is tested or averaged anew.
+    """Returns the pivot table of a comparison, with its tests and means as they are.
 
     Args:
-        comparison: by whatever metric.
-        sweep: its name.
-        paper: where its printed values are from.
+        comparison: the comparison, by any metric.
+        sweep: name of the sweep.
+        paper: source of its published values.
     """
     blocks = comparison.datasets
     gold = dict.fromkeys(score.model for block in blocks for score in block.scores if score.saw_gold)
@@ -129,10 +129,11 @@ def pivot_of(comparison: Comparison, *, sweep: str = "", paper: str = "") -> Piv
 
 
 def pivot_table(pivot: Pivot) -> pa.Table:
-    """Returns the table for programs, a row for each model, in the metrics' own units.
+    """Returns the pivot table for programs: one row per model, in the metrics' own units.
 
-    Of each dataset there is a column of its title with the mean, and further ones: `<title>: low` and `high` of the
-    95 % interval, `sd` over seeds, `n` seeds, `stands` (`Stands`), and `printed` where a paper has values.
+    Each dataset has a column named by its title, with the mean. Further columns are `<title>: low` and `<title>: high`,
+    the ends of the 95 % interval, `sd` over seeds, `n` (number of seeds), `stands` (`Stands`), and `printed` where the
+    dataset has published values.
     """
     schema = [("model", pa.string()), ("saw_gold", pa.bool_())]
     schema += [("mean rank", pa.float64())] if pivot.mean_ranks else []

@@ -1,4 +1,4 @@
-"""Models over datasets: mean ranks, whether these differ at all, and which of them do."""
+"""Models over several datasets: mean ranks, whether they differ at all, and which models differ."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,16 @@ from crowdsweep.metrics.rank_tests import (
 )
 
 _FEWEST_TO_TEST = 3  # datasets
-_ROUNDING = 12  # digits behind the point: scores that should tie differ in their last bits
+_ROUNDING = 12  # decimals: scores that should tie may differ in their last bits
 
 
 @dataclass(frozen=True, kw_only=True)
 class CriticalDifference:
-    """Which mean ranks differ significantly, by Nemenyi's test at 5 %.
+    """Result of Nemenyi's test at 5 %: which mean ranks differ significantly.
 
     Attributes:
-        difference: two models differ whose mean ranks are at least so far apart.
-        joined: the first and last place, of the models best first, of each longest run in which none differ.
+        difference: two models differ if their mean ranks are at least this far apart.
+        joined: first and last index of each maximal group of models that do not differ, among the models best first.
     """
 
     difference: float
@@ -34,15 +34,15 @@ class CriticalDifference:
 
 @dataclass(frozen=True, kw_only=True)
 class MeanRanks:
-    """Ranks averaged over the datasets on which every one of these models is ranked.
+    """Mean ranks of the models that are ranked on every dataset.
 
     Attributes:
-        ranks: model → mean rank (ties share), best first.
-        each: model → its rank on each of these datasets.
-        n_datasets: how many they are averaged over.
-        friedman: the test of all models together; None where it does not apply.
-        critical: which models differ; None where there is no such test, or the datasets are too few for this.
-        reason: why one of them is missing, a sentence; empty where neither is.
+        ranks: model → mean rank (tied models share the average rank), best first.
+        each: model → its rank on each dataset.
+        n_datasets: number of datasets.
+        friedman: Friedman's test of all models together; None where it does not apply.
+        critical: which models differ; None where there is no Friedman test, or there are too few datasets.
+        reason: a sentence on why `friedman` or `critical` is None; empty where neither is.
     """
 
     ranks: Mapping[str, float]
@@ -56,11 +56,11 @@ class MeanRanks:
 def mean_ranks(datasets: Sequence[tuple[str, Mapping[str, float]]]) -> MeanRanks | None:
     """Returns mean ranks and their tests; None where fewer than two datasets or models can be compared.
 
-    Only models ranked on every dataset take part. One dataset under several parameters counts as several for the
-    ranks, but not for tests, which need independent datasets.
+    Only models that are ranked on every dataset take part. One dataset under several parameters counts as several
+    datasets for the ranks, but rules out the tests, which need independent datasets.
 
     Args:
-        datasets: name, and model → loss, of each on which some model is ranked.
+        datasets: (name, model → loss) of each dataset on which some model is ranked.
     """
     if len(datasets) < 2:
         return None

@@ -1,4 +1,4 @@
-"""The searches of a sweep: what each looked for, what every point was worth, what mattered, what it selected."""
+"""The searches of a sweep: objective, value of each point, importance of hyper-parameters, and selected points."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from crowdsweep.record.state import JournalState
 from crowdsweep.search.dimensions import Choice, FloatRange, IntRange, Number, Steps
 from crowdsweep.search.space import Space
 
-FEWEST_FOR_IMPORTANCES = 10  # points with a value: of fewer, shares of the variance say nothing
+FEWEST_FOR_IMPORTANCES = 10  # points with a value; with fewer, shares of the variance mean nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +25,11 @@ class SearchedPoints:
     """The points of a search that have a value.
 
     Attributes:
-        numbers: of the points, ascending.
-        values: of the metric, in its own units.
-        params: name → place in `numbers` → its value at that point; without those that leave it out.
-        log: those that were searched on a log scale.
-        choices: those that were searched among listed values → these.
+        numbers: numbers of the points, ascending.
+        values: value of the metric at each point, in its own units.
+        params: hyper-parameter → index in `numbers` → value at that point; points without it are left out.
+        log: hyper-parameters that were searched on a log scale.
+        choices: hyper-parameters that were searched among listed values → these values.
     """
 
     numbers: Sequence[int]
@@ -41,23 +41,27 @@ class SearchedPoints:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchShown:
-    """One search: what it looked for, what every point was worth, what it selected.
+    """One search: its objective, the value of each point, and the selected points.
 
     Attributes:
-        key: of the search.
+        model: label of the model.
         place: dataset and its parameters, canonical JSON.
-        values: number of a point → value, None where it failed.
+        metric, goal: the metric that is searched for, and its direction.
+        points: number of a point → its hyper-parameters.
+        values: number of a point → its value, None where it failed.
+        selected: numbers of the selected points.
         fresh: number of a selected point → the same metric on fresh seeds, where the report's trials have it.
-        importances: hyper-parameter → the share of the values' variance that it explains; empty where that cannot be
-            told.
-        ends: hyper-parameter → the least and the greatest value that its range allows, of ranges of numbers.
+        importances: hyper-parameter → share of the values' variance that it explains; empty where it is not known.
+        ends: hyper-parameter → lowest and highest value of its range, for numeric ranges.
         log: hyper-parameters that were searched on a log scale.
-        choices: hyper-parameters that were searched among listed values → these.
+        choices: hyper-parameters that were searched among listed values → these values.
         among: all datasets of the sweep.
-        listed: whether all points of its space were to be tried, so that no sampler had a choice.
-        sampler: which proposed the points; empty in a record that does not say.
-        told: name of an earlier sweep → how many of its points the sampler was told first; none is among `points`.
-        further: objectives beside the metric (`trade_offs`).
+        key: key of the search.
+        listed: whether every point of the space was to be tried, so that the sampler had no choice.
+        sampler: the sampler that proposed the points; empty where the record does not name it.
+        told: name of an earlier sweep → number of its points that the sampler was told of at the start; `points` has
+            none of these.
+        further: objectives besides the metric (`trade_offs`).
     """
 
     model: str
@@ -81,13 +85,13 @@ class SearchShown:
 
     @property
     def dataset(self) -> str:
-        """The dataset and its parameters, as a person would write them."""
+        """The dataset and its parameters, in words."""
         return describe_dataset(*self.place, self.among)
 
     @property
     def scored(self) -> SearchedPoints:
-        """The points that have a value, as the figures take them; of parameters that took several values only, the most
-        important first."""
+        """The points that have a value, as figures use them, with the hyper-parameters that took several values, the
+        most important first."""
         numbers = [number for number in sorted(self.points) if self.values.get(number) is not None]
         names = dict.fromkeys(name for number in numbers for name in self.points[number])
         columns = {
@@ -143,13 +147,13 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
 
 
 def _space(state: JournalState, search: CellRecord) -> Space | None:
-    """Returns the space of a search; None where the sweep file, as the record has it, does not say."""
+    """Returns the space of a search, from the sweep file in the record; None where that has no valid one."""
     for entry in state.config.get("models", ()):
         named = entry.get("datasets") or [search.dataset]
         if (entry.get("label") or entry["name"]) == search.label and search.dataset in named and entry.get("search"):
             try:
                 return Space.parse(entry["search"])
-            except (CrowdsweepError, ValueError, TypeError, KeyError):  # of another version
+            except (CrowdsweepError, ValueError, TypeError, KeyError):  # a record of another version
                 return None
     return None
 

@@ -1,4 +1,4 @@
-"""How far a sweep is, from its record alone: it may be running, done, or dead."""
+"""Status of a sweep, from its record: counts of trials, failures, and whether its driver has died."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -26,14 +26,14 @@ from crowdsweep.record.stores import Driver, driver_of
 
 LATEST_FAILURES = 5
 BROKEN_OFF = "broken_off"
-"""What a sweep is called that its record says to run and that no process works on."""
+"""Status of a sweep that is running by its record, but has no live driver."""
 RUNS = (SweepStatus.NEW, SweepStatus.RUNNING)
-"""States of a sweep that is at work, as far as its record says."""
+"""Statuses, by the record, of a sweep that is running or about to run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FailedTrial:
-    """A trial without numbers, and why."""
+    """A trial that failed, with the reason."""
 
     model: str
     dataset: str
@@ -42,16 +42,17 @@ class FailedTrial:
 
 
 def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, Any]:
-    """Returns counts, the best cell of each dataset so far and the latest failures, JSON-able.
+    """Returns counts, the best cell of each dataset so far and the latest failures, as a JSON-able mapping.
 
-    All of it is about the trials that the sweep asks for now. `total` is what is known of: a search adds trials as it
-    goes. `left_out` counts the finished trials that it does not ask for, and `data_changed` by dataset those of them
-    whose data are others now. `told` counts by earlier sweep the points that searches were told of before their first.
+    Counts are of the trials that the sweep asks for now. `total` counts the trials known so far; a search adds trials
+    as it proceeds. `left_out` counts finished trials that the sweep no longer asks for, and `data_changed` those of
+    them, by dataset, whose data have changed. `told` counts, by earlier sweep, the points that searches were told of
+    before their first point.
 
     Args:
-        state: what the journal says.
-        store: its folder, which tells whether the driver of a running sweep lives: `status` is `broken_off` where it
-            died without a word. Without, the record alone cannot tell, and it is `running`.
+        state: state of the sweep, from its journal.
+        store: store of the sweep, which shows whether the driver of a running sweep is alive. `status` is `broken_off`
+            where the driver died without recording its end; without a store, `status` is then `running`.
     """
     progress = Progress()
     shown = shown_trials(state)
@@ -105,11 +106,13 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
 
 
 def is_broken_off(state: JournalState, store: Store) -> bool:
-    """Whether a sweep's driver died without a word. A driver writes its end before it goes, so the record is read again
-    where it is gone.
+    """Whether a sweep's driver died without recording its end.
+
+    A driver records its end before it exits. Where there is no driver, the record is therefore read again, as `state`
+    may be older than that end.
 
     Raises:
-        JournalError: the record is gone.
+        JournalError: the record no longer exists.
     """
     if state.status is not SweepStatus.RUNNING or driver_of(store) is not None:
         return False
@@ -117,7 +120,7 @@ def is_broken_off(state: JournalState, store: Store) -> bool:
 
 
 def state_words(status: SweepStatus, driver: Driver | None) -> str:
-    """Returns a sweep's state as people say it; a sweep whose driver died without a word is `broken off`."""
+    """Returns a sweep's status in words: `broken off` where its driver died without recording its end."""
     if status is SweepStatus.RUNNING:
         return "running" if driver is not None else BROKEN_OFF.replace("_", " ")
     return status.replace("_", " ")
@@ -127,8 +130,8 @@ def left_out_words(left_out: int, data_changed: Mapping[str, int]) -> list[str]:
     """Returns why finished trials are left out, a line for each reason.
 
     Args:
-        left_out: how many there are.
-        data_changed: dataset → how many of them were run on other data than it has now.
+        left_out: number of finished trials that are left out.
+        data_changed: dataset → number of those that ran on other data than the dataset has now.
     """
     shows = "(`crowdsweep results DIR --all-trials` shows them)"
     lines = [
@@ -141,7 +144,7 @@ def left_out_words(left_out: int, data_changed: Mapping[str, int]) -> list[str]:
 
 
 def failed_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[FailedTrial]:
-    """Returns those of the trials that failed, in either phase."""
+    """Returns the trials that failed, of both phases."""
     failed: list[FailedTrial] = []
     among = {row.dataset for row in state.plan.datasets}
     for key, trial in one_each(trials).items():
@@ -153,7 +156,7 @@ def failed_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[Fai
 
 
 def counted_trials(state: JournalState, trials: Iterable[ShownTrial]) -> dict[str, int]:
-    """Returns how many of the trials ended (`done`), are planned, failed, and were stopped."""
+    """Returns the number of trials that ended (`done`), are planned, failed, and were stopped early."""
     known = {trial.spec.key for trial in trials}
     ended = Counter(state.results[key].status for key in known if key in state.results)
     return {

@@ -1,4 +1,4 @@
-"""The section of a sweep's study template, from its record."""
+"""The report section of a sweep's study template, computed from its record."""
 
 from collections.abc import Collection
 
@@ -28,13 +28,14 @@ def template_of(state: JournalState) -> StudyTemplate | None:
 def study_report(
     state: JournalState, item_scores: ItemScores = no_item_scores, known: pa.Table | None = None
 ) -> StudyReport | None:
-    """Returns the section of the sweep's study template; None where it has none. Folders stand in it by their names, as
-    in all else that a report shows.
+    """Returns the report section of the sweep's study template; None where the sweep has no study.
+
+    Datasets in folders have their short names in it, as everywhere in a report.
 
     Args:
-        state: what the journal says.
-        item_scores: looks up the scores of items; without, intervals vary over seeds alone.
-        known: `comparison_rows` of it, where they are known already.
+        state: state of the sweep, from its journal.
+        item_scores: looks up the scores of single items; without it, intervals vary over seeds alone.
+        known: `comparison_rows` of the state, where they are known already.
     """
     template = template_of(state)
     if template is None:
@@ -54,7 +55,7 @@ def study_report(
 
 
 def gold_models(state: JournalState) -> frozenset[str]:
-    """Returns the labels of models that need gold."""
+    """Returns the labels of the models that need gold."""
     return frozenset(cell.label for cell in [*state.plan.cells, *state.plan.searches] if cell.sees_gold)
 
 

@@ -1,4 +1,4 @@
-"""What a sweep found: one record, made from its journal, that page, tables, terminal, MLflow and Python show."""
+"""The findings of a sweep as one object, made from its journal; page, tables, terminal, MLflow and Python show it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,13 +52,15 @@ from crowdsweep.sweepfile.records import Metric, PublishedValue
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AnalysedSweep:
-    """What a sweep's record says at one moment. Each part is computed once, when it is first asked for: of thousands of
-    trials the comparison takes seconds, and so does every map.
+    """Findings of a sweep, from its record at one moment.
+
+    Each part is computed once, when it is first used: the comparison of thousands of trials takes seconds, and so does
+    every map.
 
     Attributes:
-        store: of the sweep, as a person would write it.
-        state: what the journal says.
-        rows: of the journal, beside which the arrays lie that trials kept.
+        store: store of the sweep.
+        state: state of the sweep, from its journal.
+        rows: rows of the journal, beside which the trials' arrays are stored.
     """
 
     store: Store
@@ -67,22 +69,23 @@ class AnalysedSweep:
 
     @cached_property
     def trials(self) -> list[ShownTrial]:
-        """All that the sweep asks for now."""
+        """All trials that the sweep asks for now."""
         return shown_trials(self.state)
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The models compared as the sweep file asks for it."""
+        """Comparison of the models, as the sweep file asks for it."""
         return comparison_of(self.state, self._item_scores, self._rows_compared)
 
     def ranked_by(self, metric: str | None) -> Comparison:
-        """Returns the models compared by another metric of the table than the one that ranks in the report.
+        """Returns the comparison of the models by another metric than the report's.
 
         Args:
-            metric: its full name, such as `test_macro_f1`; the report's where it is None.
+            metric: full name of the metric, such as `test_macro_f1`; None for that of the report.
 
         Raises:
-            BadInput: no finished trial of the report has it, or it says of no model that it is better.
+            BadInput: no finished trial of the report phase has the metric, or the metric has no goal (maximize or
+                minimize).
         """
         if metric is None:
             return self.comparison
@@ -90,27 +93,27 @@ class AnalysedSweep:
         return comparison_of(self.state, self._item_scores, self._rows_compared, by=metric)
 
     def pivot(self, metric: str | None = None) -> Pivot:
-        """Returns models × datasets, by the metric that ranks in the report or another one.
+        """Returns the pivot table, by the metric that ranks in the report or another one.
 
         Raises:
-            BadInput: as `ranked_by`.
+            BadInput: as for `ranked_by`.
         """
         paper = (self.state.config.get("published") or {}).get("table") or ""
         return pivot_of(self.ranked_by(metric), sweep=self.state.name, paper=paper)
 
     @cached_property
     def study(self) -> StudyReport | None:
-        """The section of the study template; None where the sweep has none."""
+        """Report section of the study template; None where the sweep has no study."""
         return study_report(self.state, self._item_scores, self._rows_compared)
 
     @cached_property
     def winners(self) -> list[Winners]:
-        """Who wins along the axis of a study."""
+        """The best models along the axis of a study; empty without one."""
         return [] if self._template is None else winners_of(self.comparison, self._template)
 
     @cached_property
     def answers(self) -> list[Answer]:
-        """What to say of each dataset."""
+        """Recommendation for each dataset."""
         return [answer_of(self.state, block, self.trials) for block in self.comparison.datasets]
 
     @cached_property
@@ -125,70 +128,70 @@ class AnalysedSweep:
 
     @cached_property
     def next_steps(self) -> list[NextStep]:
-        """What is worth doing; of a study, on its datasets in their full form."""
+        """Suggested next steps; for a study, from its full datasets alone."""
         whole = [one for one in self.answers if not self.winners or any(w.whole is one.block for w in self.winners)]
         return next_steps(whole, self.study, self.searches, self.crowds, self.store)
 
     @cached_property
     def baselines(self) -> Mapping[Place, Baselines]:
-        """Scores of predictions that take no fit, by dataset, of those that compare label distributions."""
+        """Scores of baselines that need no fit, by dataset, where models are ranked against label distributions."""
         values, blocks = baseline_values(self.state, self.trials, self.rows), self.comparison.datasets
         found = {block.place: baselines_beside(block, values.get(block.place, {})) for block in blocks}
         return {place: baselines for place, baselines in found.items() if baselines is not None}
 
     @cached_property
     def maps(self) -> Maps:
-        """What models learned of annotators, items and clusters."""
+        """Maps of annotators, items and clusters, as models learned them."""
         return maps_of(self.state, self.trials, self.rows, self._template.axis if self._template is not None else "")
 
     @cached_property
     def training(self) -> Mapping[Place, Curves]:
-        """Scores of dev items while models trained, by dataset."""
+        """Learning curves on dev items, by dataset."""
         return training_curves(self.state, self.trials)
 
     @cached_property
     def stopped_early(self) -> Mapping[str, StoppedFits]:
-        """The fits of each search that stopped some of them early, by its key."""
+        """Search key → its fits, for searches that stopped some of them early."""
         return stopped_fits(self.state, self.trials)
 
     @cached_property
     def trade_offs(self) -> Mapping[str, TradeOffs]:
-        """The points of each search of several objectives, by its key."""
+        """Search key → its points by all objectives, for searches of several objectives."""
         return trade_offs(self.state, self.searches, self.trials)
 
     @cached_property
     def guidance(self) -> Sequence[Guidance]:
-        """What guidance by clusters adds or costs."""
+        """Effect of guidance by clusters."""
         return guidance_of(self.state, self.trials, self.rows, self.comparison.datasets)
 
     @cached_property
     def soft_labels(self) -> Sequence[SoftLabels]:
-        """Whether soft labels help."""
+        """Effect of soft labels."""
         return soft_labels_of(self.state, self.trials, self.rows)
 
     @cached_property
     def unseen_annotators(self) -> Mapping[Place, Sequence[UnseenAnnotators]]:
-        """How well answers of annotators are predicted that a model was not trained on, by dataset."""
+        """How well models predict the labels of annotators that they were not trained on, by dataset."""
         return unseen_annotators(self.state, self.trials, self.rows)
 
     @cached_property
     def failed(self) -> list[FailedTrial]:
-        """The trials that failed, in either phase."""
+        """The trials that failed, of both phases."""
         return failed_trials(self.state, self.trials)
 
     @cached_property
     def standing(self) -> str:
-        """How far the sweep is; `broken_off` where its driver died without a word."""
+        """Status of the sweep; `broken_off` where its driver died without recording its end."""
         return BROKEN_OFF if is_broken_off(self.state, self.store) else self.state.status
 
     @property
     def is_at_work(self) -> bool:
-        """Whether its driver works on it, or will, as far as can be told."""
+        """Whether the sweep is running or about to run, as far as is known."""
         return self.standing in RUNS
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """Trials that ended, that are planned, that failed, that were stopped."""
+        """Number of trials that ended (`done`), are planned, failed, and were stopped early."""
         return counted_trials(self.state, self.trials)
 
     @cached_property
@@ -202,7 +205,7 @@ class AnalysedSweep:
 
     @cached_property
     def notes(self) -> list[str]:
-        """What a reader of the answers must know, in sentences."""
+        """Sentences on caveats that a reader of the results must know."""
         return [
             *phrases.ranked_by_heldout(self.comparison),
             *phrases.chosen_by_gold(self.comparison, self.state.plan.searches),
@@ -212,11 +215,11 @@ class AnalysedSweep:
 
     @cached_property
     def notes_below_a_table(self) -> list[str]:
-        """The same where there is no page around it: also which datasets nothing can score models on."""
+        """The notes for output without a report page, which also name datasets on which no model can be scored."""
         return [*phrases.unscored(self.comparison), *self.notes]
 
     def results(self) -> pa.Table:
-        """Returns every trial that has finished, of both phases (`results_table`)."""
+        """Returns the table of all finished trials, of both phases (`results_table`)."""
         return results_table(self.state, "all", shown=self.trials)
 
     @cached_property
@@ -233,10 +236,10 @@ class AnalysedSweep:
 
 
 def analysed(store: Store) -> AnalysedSweep:
-    """Reads the record of a sweep.
+    """Reads the record of a sweep and returns its findings.
 
     Raises:
-        JournalError: there is no sweep in that folder.
+        JournalError: there is no sweep in that store.
     """
     rows = open_rows(store, write=False)
     return AnalysedSweep(store=store, state=read_journal(store, rows=rows), rows=rows)
@@ -246,11 +249,11 @@ def check_metric(metric: str | None, blocks: Sequence[DatasetComparison]) -> Non
     """Checks that models can be ranked by a metric.
 
     Args:
-        metric: its full name; nothing is checked where it is None.
-        blocks: comparisons by any metric of the trials that are to be ranked.
+        metric: full name of the metric; nothing is checked where it is None.
+        blocks: comparisons, by any metric, of the trials that are to be ranked.
 
     Raises:
-        BadInput: none of the trials has it, or it says of no model that it is better.
+        BadInput: none of the trials has the metric, or the metric has no goal (maximize or minimize).
     """
     known = {name for block in blocks for score in block.scores for name in score.metrics}
     able = sorted(name for name in known if goal_of(name) is not None)
@@ -259,7 +262,7 @@ def check_metric(metric: str | None, blocks: Sequence[DatasetComparison]) -> Non
 
 
 def references_of(state: JournalState) -> dict[Place, DatasetRecord]:
-    """Returns what the models of each dataset are scored against."""
+    """Returns (dataset, parameters) → what its models are scored against."""
     return {(row.dataset, canonical_json(dict(row.dataset_params))): row for row in state.plan.datasets}
 
 
@@ -269,10 +272,10 @@ def comparison_of(
     """Compares the models of a sweep, as its file asks for it.
 
     Args:
-        state: what its journal says.
-        item_scores: looks up the scores of items; without, intervals and tests vary over seeds alone.
-        rows: `comparison_rows` of it, where they are known already.
-        by: the metric that ranks; the sweep's where it is empty.
+        state: state of the sweep, from its journal.
+        item_scores: looks up the scores of single items; without it, intervals and tests vary over seeds alone.
+        rows: `comparison_rows` of the state, where they are known already.
+        by: full name of the metric that ranks; empty for that of the report.
     """
     wanted = state.config.get("metric")
     printed = (state.config.get("published") or {}).get("values", ())

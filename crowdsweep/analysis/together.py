@@ -1,8 +1,8 @@
-"""Several sweeps as one comparison: models of each on the data that they share, ranked and tested as if one sweep had
-run them all.
+"""Joint comparison of several sweeps: their models on shared data, ranked and tested as if one sweep had run them all.
 
-Datasets are one where data, parameters and the share of held-out annotations are the same, whatever they are called. A
-label that stands for different cells in two sweeps has the sweep's name behind it; the same cell counts once.
+Two datasets are the same if their data, parameters and share of held-out annotations agree, whatever their names. Where
+two sweeps use one label for different cells, the name of the sweep is appended to it. A cell that several sweeps share
+counts once.
 """
 
 from collections import Counter
@@ -28,18 +28,18 @@ from crowdsweep.record.spec import canonical_json
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 
 _Data = tuple[str, str, float]
-"""What makes datasets one: fingerprint, parameters, share of held-out annotations."""
+"""Identity of a dataset across sweeps: fingerprint, parameters, share of held-out annotations."""
 
 
 def compared_together(sweeps: Sequence[AnalysedSweep], metric: str | None = None) -> Comparison:
     """Compares all models of several sweeps.
 
     Args:
-        sweeps: one at least; names of datasets are those of the first that has them.
-        metric: that ranks; where it is None, what `metrics.ranking` chooses of each dataset.
+        sweeps: at least one; a dataset has the name that the first sweep with it uses.
+        metric: the metric that ranks; None for the one that `metrics.ranking` chooses for each dataset.
 
     Raises:
-        BadInput: no trial of any of them has that metric, or it says of no model that it is better.
+        BadInput: no trial of any sweep has that metric, or the metric has no goal (maximize or minimize).
     """
     check_metric(metric, [block for sweep in sweeps for block in sweep.comparison.datasets])
     names = _names(sweeps)
@@ -70,14 +70,14 @@ def compared_together(sweeps: Sequence[AnalysedSweep], metric: str | None = None
 
 
 def pivot_of_all(sweeps: Sequence[AnalysedSweep], metric: str | None = None) -> Pivot:
-    """Returns models × datasets of one sweep, or of several together.
+    """Returns the pivot table of one sweep, or of several together.
 
     Args:
-        sweeps: one at least.
-        metric: that ranks; the report's where it is None.
+        sweeps: at least one.
+        metric: the metric that ranks; None for that of the report.
 
     Raises:
-        BadInput: as `compared_together`.
+        BadInput: as for `compared_together`.
     """
     if len(sweeps) == 1:
         return sweeps[0].pivot(metric)
@@ -87,7 +87,7 @@ def pivot_of_all(sweeps: Sequence[AnalysedSweep], metric: str | None = None) -> 
 
 
 def _names(sweeps: Sequence[AnalysedSweep]) -> list[str]:
-    """Returns what sweeps are called, by a letter too where two have one name."""
+    """Returns the names of the sweeps, with a letter appended where two have the same name."""
     alike = Counter(sweep.state.name for sweep in sweeps)
     return [
         sweep.state.name if alike[sweep.state.name] == 1 else f"{sweep.state.name} {letter_of(number)}"
@@ -96,14 +96,14 @@ def _names(sweeps: Sequence[AnalysedSweep]) -> list[str]:
 
 
 def _wanted(sweeps: Sequence[AnalysedSweep]) -> Metric | None:
-    """Returns the metric that the sweep files name, where all name one."""
+    """Returns the metric of the sweep files where they all name the same one; else None."""
     named = [sweep.state.config.get("metric") for sweep in sweeps]
     first, *others = [Metric(name=one["name"], goal=one["goal"]) if one else None for one in named]
     return first if all(one == first for one in others) else None
 
 
 def _places(sweeps: Sequence[AnalysedSweep], names: Sequence[str]) -> dict[tuple[int, Place], Place]:
-    """Returns number of a sweep and a dataset of it → what the dataset is called among all."""
+    """Returns (number of a sweep, its dataset) → the dataset in the joint comparison."""
     known: dict[_Data, Place] = {}
     taken: set[Place] = set()
     found: dict[tuple[int, Place], Place] = {}
@@ -128,8 +128,10 @@ def _data_of(sweep: AnalysedSweep) -> Iterator[tuple[Place, _Data]]:
 def _labels(
     sweeps: Sequence[AnalysedSweep], names: Sequence[str], places: Mapping[tuple[int, Place], Place]
 ) -> dict[tuple[int, str], str]:
-    """Returns number of a sweep and a label in it → what the model is called among all: as there, unless another
-    sweep calls other cells of the same data so."""
+    """Returns (number of a sweep, label in it) → label in the joint comparison.
+
+    The label stays the same unless another sweep uses it for different cells on the same data.
+    """
     keys: dict[tuple[int, str], dict[Place, set[str]]] = {}
     for number, sweep in enumerate(sweeps):
         for trial in sweep.trials:
@@ -149,7 +151,7 @@ def _labels(
 def _differs(
     label: str, own: Mapping[Place, set[str]], keys: Mapping[tuple[int, str], Mapping[Place, set[str]]]
 ) -> bool:
-    """Whether another sweep calls something else so, on data that both have."""
+    """Whether another sweep uses the label for different cells, on data that both have."""
     return any(
         cells != others[place]
         for (_, name), others in keys.items()
@@ -179,12 +181,12 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _KeptTogether:
-    """Looks up the scores of items in several records (`compare.ItemScores`)."""
+    """Lookup of the scores of single items in several records (an `ItemScores` function)."""
 
     sweeps: Sequence[AnalysedSweep]
 
     def __call__(self, keys: Sequence[str], metric: str) -> Mapping[str, Float[np.ndarray, " items"]]:
-        """Returns what `KeptScores` does: nothing where the trials were not all scored on the same items."""
+        """Returns key → item scores, as `KeptScores` does; empty where not all trials were scored on the same items."""
         _, _, items = names_of(metric)
         found: dict[str, Float[np.ndarray, " items"]] = {}
         scored: set[str] = set()

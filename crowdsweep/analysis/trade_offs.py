@@ -1,7 +1,7 @@
-"""What the searches of several objectives found: every point by all of them, and which are on the Pareto front.
+"""Results of searches of several objectives: every point by all objectives, and the Pareto front.
 
-A point is judged by what its search was told of it, means over the search seeds; their intervals vary over these seeds.
-The numbers of the front are the best of many, and flatter it, as those that choose a point always do.
+The values of a point are those that its search used: means over the search seeds. Intervals vary over these seeds. The
+values on the front are optimistic, as the points were selected by them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,12 +27,12 @@ from crowdsweep.record.state import JournalState
 
 @dataclass(frozen=True, kw_only=True)
 class TradeOffPoint:
-    """A point of a search, by all of its objectives.
+    """A point of a search, with its value by each objective.
 
     Attributes:
-        number: of the point.
-        point: the searched parameters.
-        values: of each objective, over the search seeds.
+        number: number of the point.
+        point: the searched hyper-parameters.
+        values: estimate of each objective, over the search seeds.
         on_front: whether no other point is better in one objective and as good in all others.
         on_plane: the same by the first two objectives alone, which a figure shows.
     """
@@ -49,10 +49,10 @@ class TradeOffs:
     """The points of one search of several objectives that have values.
 
     Attributes:
-        search: that found them.
-        objectives: their names, the one that selects first.
-        goals: which way each is better.
-        points: the best by the first objective first.
+        search: the search.
+        objectives: names of the objectives; the one that selects a point comes first.
+        goals: direction of each objective.
+        points: points, the best by the first objective first.
     """
 
     search: SearchShown
@@ -69,11 +69,11 @@ class TradeOffs:
 def trade_offs(
     state: JournalState, searches: Iterable[SearchShown], trials: Iterable[ShownTrial]
 ) -> dict[str, TradeOffs]:
-    """Returns search key → its trade-offs, of searches of several objectives that have scored a point.
+    """Returns search key → its trade-offs, for searches of several objectives that have scored a point.
 
     Args:
-        state: what the journal says.
-        searches: all that ran.
+        state: state of the sweep, from its journal.
+        searches: all searches that have proposed a point.
         trials: `shown_trials` of the state.
     """
     several = [search for search in searches if search.further and state.further.get(search.key)]
@@ -100,7 +100,7 @@ def _of_search(
         if value is not None and len(told.get(number, ())) == len(search.further) == len(goals) - 1
     }
     values = {number: own for number, own in values.items() if all(map(isfinite, own))}
-    if not values:  # or those of another version, with an objective that is not known here
+    if not values:  # also where a record of another version has an objective that this version does not know
         return TradeOffs(search=search, objectives=names, goals=goals, points=())
     numbers = sorted(values, key=lambda number: -values[number][0] if goals[0] == "maximize" else values[number][0])
     array = np.array([values[number] for number in numbers]).reshape(len(numbers), len(names))
@@ -122,7 +122,7 @@ def _of_search(
 
 
 def _estimate(name: str, told: float, fits: Sequence[tuple[float, TrialResult]]) -> Estimate:
-    """Returns what a search was told, with the interval that its seeds give where all of them are there."""
+    """Returns the value that the search used, with the interval over the seeds of its fits where there are any."""
     seeds = [value for _, result in fits if (value := objective_of(result, name)) is not None]
     if not seeds:
         return Estimate(n=1, mean=told)
@@ -130,9 +130,10 @@ def _estimate(name: str, told: float, fits: Sequence[tuple[float, TrialResult]])
 
 
 def front_table(state: JournalState, found: Iterable[TradeOffs]) -> pa.Table:
-    """Returns the points on the front of every search as a flat table, in the metrics' own units (memory in MiB):
-    sweep, model, dataset, its parameters, number and settings of the point (canonical JSON), whether it was selected,
-    and of each objective the mean over the search seeds.
+    """Returns the points on the front of every search as a flat table, in the metrics' own units (memory in MiB).
+
+    Columns are sweep, model, dataset and its parameters, number of the point, its hyper-parameters (canonical JSON),
+    whether it was selected, and one per objective with the mean over the search seeds.
 
     Raises:
         BadInput: no search of the sweep has several objectives, or none has scored a point.

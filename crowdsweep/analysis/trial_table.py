@@ -15,8 +15,7 @@ from crowdsweep.record.state import JournalState
 
 TablePhase = Literal["report", "search", "all"]
 
-# What scripts rely on: these columns in this order (`asked` only where all trials are wanted), then one for each
-# metric, then the two of the failure.
+# Scripts rely on this order: these columns (`asked` only in a table of all trials), one per metric, FAILURE_COLUMNS.
 TRIAL_COLUMNS: dict[str, pa.DataType] = {
     "sweep": pa.string(),
     "phase": pa.string(),
@@ -51,16 +50,16 @@ def results_table(
 ) -> pa.Table:
     """Returns the finished trials that the sweep asks for now, one row each, in the order of its plan.
 
-    `model` is the label that the sweep file gives the model. `chosen` says which rows the report counts
-    (`record.shown`): of the search phase none, of the report phase those of fixed points and of the point that stands
-    for its search. A metric that does not apply to a trial, and every metric of a failed one, is null. Trials that have
-    not finished have no row.
+    `model` is the label of the model in the sweep file. `chosen` marks the rows that the report counts
+    (`record.shown`): rows of the report phase at a fixed point, or at the point that a search selected; never rows of
+    the search phase. A metric that does not apply to a trial is null, and so is every metric of a failed trial. Trials
+    that have not finished have no row.
 
     Args:
-        state: what the journal says.
-        phase: trials of both phases stand under `all` once, as trials of the report.
-        every: also the trials that the sweep does not ask for any more, marked by a column `asked`.
-        shown: `shown_trials` of it, where they are known already.
+        state: state of the sweep, from its journal.
+        phase: the phase of the trials. With `all`, a trial of both phases has one row, as a trial of the report.
+        every: whether to include trials that the sweep no longer asks for; a column `asked` tells them apart.
+        shown: `shown_trials` of the state, where they are known already.
     """
     trials = shown_trials(state, every=every) if shown is None else shown
     found = one_each(trial for trial in trials if phase in ("all", trial.spec.phase))
@@ -68,8 +67,7 @@ def results_table(
 
 
 def results_of_all(states: Sequence[JournalState], phase: TablePhase = "report", *, every: bool = False) -> pa.Table:
-    """Returns the trials of several sweeps, one below another, as `results_table` has those of each; a metric that one
-    of them lacks is null there."""
+    """Returns the tables of several sweeps (`results_table`) as one; metrics that a sweep lacks are null."""
     tables = [results_table(state, phase, every=every) for state in states]
     metrics = sorted({name for table in tables for name in metric_columns(table)})
     told = [name for name in TRIAL_COLUMNS if every or name != "asked"]
@@ -77,8 +75,8 @@ def results_of_all(states: Sequence[JournalState], phase: TablePhase = "report",
 
 
 def comparison_rows(state: JournalState, shown: Sequence[ShownTrial] | None = None) -> pa.Table:
-    """Returns the report phase's table, in which a trial that answers for several models of the sweep file has a row
-    for each of them; `shown` as for `results_table`."""
+    """Returns the table of the report phase, with one row per model for a trial that several models of the sweep file
+    share; `shown` is as for `results_table`."""
     trials = shown_trials(state) if shown is None else shown
     return _table(state, [trial for trial in trials if trial.spec.phase == "report"])
 
@@ -89,7 +87,7 @@ def metric_columns(table: pa.Table) -> list[str]:
 
 
 def _table(state: JournalState, found: Iterable[ShownTrial], *, every: bool = False) -> pa.Table:
-    """Returns the table column by column: of a hundred thousand trials, rows of Python's own would take a gigabyte."""
+    """Builds the table column by column, as row objects of a hundred thousand trials would take a gigabyte."""
     ended = [(trial, result) for trial in found if (result := state.results.get(trial.spec.key)) is not None]
     columns: dict[str, Any] = {"sweep": pa.array([encodable_text(state.name)] * len(ended), pa.string())}
     for name, kind in TRIAL_COLUMNS.items():
@@ -135,7 +133,7 @@ _CELLS: Mapping[str, Cell] = {
     "failure_kind": lambda _, result: None if result.failure is None else result.failure.kind,
     "failure_message": lambda _, result: None if result.failure is None else result.failure.message,
 }
-"""What stands in each column, but for the sweep's name and the metrics."""
+"""Column → function that returns its value, for all columns but the sweep's name and the metrics."""
 
 
 def ended_too_early(result: TrialResult) -> bool:
@@ -144,12 +142,12 @@ def ended_too_early(result: TrialResult) -> bool:
 
 
 def encodable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a row whose texts have what UTF-8 cannot say (half a character of UTF-16) spelled out."""
+    """Returns a row with every text made encodable in UTF-8: lone UTF-16 surrogates become backslash escapes."""
     return {name: encodable_text(value) for name, value in row.items()}
 
 
 def encodable_text(value: Any) -> Any:
-    """Returns a text as `encodable` does, and any other value as it is."""
+    """Returns a text made encodable in UTF-8 (see `encodable`), and any other value unchanged."""
     if not isinstance(value, str) or value.isascii():
         return value
     return value.encode(errors="backslashreplace").decode()

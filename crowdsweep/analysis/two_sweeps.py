@@ -1,10 +1,11 @@
-"""Sweeps beside each other: what their sweep files say differently, and the scores of what both of two have run.
+"""Comparison of sweeps: the differences of their sweep files, and paired scores of the cells that two of them share.
 
-A model on a dataset is paired with the one of the same label on the same dataset with the same parameters: of the same
-name or path, else of the same data, else, of a folder, of the same last name where only one in either sweep has it.
-Where the data are the same too, both are scored by the same metric, and seeds are in common, trials are paired seed by
-seed, as models of one sweep are (`analysis.paired`), with Holm's correction over all pairs. Of more than two sweeps
-each is set beside the first, and the correction runs over the pairs of all of them.
+A model on a dataset is paired with the model of the same label on the same dataset with the same parameters. Datasets
+are matched by name or path, else by their data (fingerprint), else by folder name where it is unique in both sweeps.
+
+Trials are paired seed by seed, as for models of one sweep (`analysis.paired`), with Holm's correction over all pairs.
+This needs equal data, the same ranking metric, and common seeds. Of more than two sweeps, each is compared with the
+first, and the correction runs over the pairs of all of them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -26,17 +27,17 @@ LEFT_OUT = ("name",)
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A model on a dataset in both sweeps, or in one of them.
+    """A model on a dataset, in two sweeps or in one of them.
 
     Attributes:
-        dataset: as people call it.
-        model: its label.
-        metric, goal: what both are scored by; of the one where the other has none.
-        first, second: mean scores, over the seeds that both have where they are paired, else over each sweep's own;
-            None where there is none.
-        test: of second minus first over the seeds that both have; None where they cannot be paired. Without a p value
-            where one of them is not sound: seeds collapsed, fits are flagged.
-        why: they cannot, or say nothing; empty where they can and do.
+        dataset: the dataset with its parameters, in words.
+        model: label of the model.
+        metric, goal: the ranking metric and its direction, from the first sweep that has the model.
+        first, second: mean score in each sweep: over the common seeds where trials are paired, else over the sweep's
+            own seeds; None where there is none.
+        test: test of second minus first over the common seeds; None where the trials cannot be paired. It has no p
+            value where one of the means is not sound (`Score.unsound`).
+        why: why the trials cannot be paired, or their test says nothing; empty where neither is so.
     """
 
     dataset: str
@@ -50,8 +51,8 @@ class Pair:
 
     @property
     def second_is(self) -> str:
-        """What the test says of the second: `better`, `worse`, `not significantly different`, `the same`, `not tested`;
-        empty without a test."""
+        """Result of the test for the second sweep: `better`, `worse`, `not significantly different`, `the same` or
+        `not tested`; empty without a test."""
         if self.why or self.test is None or self.test.difference is None:
             return ""
         difference = self.test.difference.mean
@@ -73,18 +74,17 @@ class _Cell:
 Place = tuple[str, str]
 """A dataset and its parameters in canonical JSON."""
 Cells = Mapping[tuple[Place, str], _Cell]
-"""By dataset and label of the model."""
+"""(dataset, label of the model) → cell."""
 
 
 def differences(*configs: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
-    """Returns what any of several sweep files says otherwise than the first: key path, the value of each; None where it
-    says nothing.
+    """Returns the keys in which some sweep file differs from the first: (key path, value in each file).
 
-    Entries of lists are told by their label or name, so that their order does not matter. The sweeps' names are left
-    out.
+    A value is None where a file lacks the key. Entries of lists are identified by their label or name, so their order
+    does not matter. The names of the sweeps are ignored.
 
     Args:
-        configs: sweep files with their defaults, as journals keep them; two at least.
+        configs: at least two sweep files with their defaults, as journals hold them.
     """
     first, *others = configs
     found = [
@@ -110,8 +110,12 @@ def _differences(first: Any, second: Any, path: str) -> Iterator[tuple[str, Any,
 
 
 def pairs_of(first: AnalysedSweep, *others: AnalysedSweep) -> list[list[Pair]]:
-    """Returns for each of the others the models of the first sweep and of it, dataset by dataset, in the order of the
-    first; with one correction for the pairs of all of them."""
+    """Compares each of the other sweeps with the first.
+
+    Returns:
+        For each other sweep, the models of the first sweep and of that one, grouped by dataset, in the order of the
+        first sweep. Holm's correction runs over the pairs of all other sweeps together.
+    """
     own = _cells(first)
     each = [_beside(own, _cells(other)) for other in others]
     paired = sum(key in own and key in other for other in each for key in other)
@@ -128,7 +132,7 @@ def pairs_of(first: AnalysedSweep, *others: AnalysedSweep) -> list[list[Pair]]:
 
 
 def letter_of(number: int) -> str:
-    """Returns what the sweep of this number is called beside the others: A, B, …, Z, AA, …"""
+    """Returns the letter that names the sweep of this number, from 0: A, B, …, Z, AA, …"""
     before, last = divmod(number, 26)
     return (letter_of(before - 1) if before else "") + chr(ord("A") + last)
 
@@ -145,13 +149,13 @@ def _corrected(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _beside(own: Cells, other: Cells) -> Cells:
-    """Returns the models of another sweep by the names that its datasets have in the first."""
+    """Returns the cells of another sweep, with its datasets renamed to those of the first sweep that match."""
     partners = _partners(own, other)
     return {(partners.get(place, place), model): cell for (place, model), cell in other.items()}
 
 
 def _cells(sweep: AnalysedSweep) -> dict[tuple[Place, str], _Cell]:
-    """Returns every model of a sweep."""
+    """Returns every cell of a sweep's comparison."""
     prints = {
         (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))): trial.spec.fingerprint
         for trial in sweep.trials
@@ -163,7 +167,7 @@ def _cells(sweep: AnalysedSweep) -> dict[tuple[Place, str], _Cell]:
     found: dict[tuple[Place, str], _Cell] = {}
     for block in sweep.comparison.datasets:
         place = block.place
-        shown = dict(sorted(params.get(place, {}).items()))  # in any order the same
+        shown = dict(sorted(params.get(place, {}).items()))  # sweeps may order parameters differently
         for score in block.scores:
             fingerprint = prints.get(place, "")
             found[place, score.model] = _Cell(block=block, score=score, fingerprint=fingerprint, params=shown)
@@ -171,7 +175,7 @@ def _cells(sweep: AnalysedSweep) -> dict[tuple[Place, str], _Cell]:
 
 
 def _partners(one: Cells, other: Cells) -> dict[Place, Place]:
-    """Returns datasets of the second sweep → the same ones of the first, by what tells that best."""
+    """Returns dataset of the second sweep → its match in the first, by the most reliable criterion that finds one."""
     left = [{place: cell.fingerprint for (place, _), cell in cells.items()} for cells in (one, other)]
     found: dict[Place, Place] = {}
     by: Sequence[Callable[[Place, str], Any]] = (
@@ -188,7 +192,7 @@ def _partners(one: Cells, other: Cells) -> dict[Place, Place]:
 
 
 def _only(places: Mapping[Place, str], same: Callable[[Place, str], Any]) -> dict[Any, Place]:
-    """Returns the datasets that no other one is the same as."""
+    """Returns key → dataset, for datasets whose key (`same`) no other dataset has."""
     found: dict[Any, list[Place]] = {}
     for place, fingerprint in places.items():
         found.setdefault(same(place, fingerprint), []).append(place)
@@ -203,7 +207,7 @@ def _pair(
     key: tuple[str, str], first: _Cell | None, second: _Cell | None, paired: int, letters: tuple[str, str]
 ) -> Pair:
     known = first or second
-    assert known is not None  # noqa: S101 - keys are of one or the other
+    assert known is not None  # noqa: S101 - one of the sweeps has the key
     pair = Pair(
         dataset=key[0],
         model=key[1],
@@ -253,7 +257,7 @@ def _names(value: Any) -> list[str]:
 
 
 def _parts(value: Any, among: Collection[str]) -> dict[str, Any] | None:
-    """Returns what stands in a mapping by its keys, and in a list of entries by their names; None for other values."""
+    """Returns the parts of a mapping by key, or the entries of a list by label or name; None for other values."""
     if isinstance(value, Mapping):
         return {str(key): part for key, part in value.items()}
     if not isinstance(value, list) or not value or not all(map(_entry_name, value)):

@@ -1,4 +1,4 @@
-"""The best models along the axis of a study: one strip in place of an answer for every setting."""
+"""The best models along the axis of a study: one strip per dataset, in place of an answer for every setting."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,13 @@ from crowdsweep.units import listed
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One value of the axis.
+    """Result at one value of a study's axis.
 
     Attributes:
-        value: as text; `all` where the parameter is left out.
-        winner: the best whose mean stands for it (`Score.unsound`); empty where there is none.
-        score: of the winner.
-        as_good: the others that are not significantly different from it.
+        value: the value as text; `all` where the parameter is left out.
+        winner: the best model with a sound mean (`Score.unsound`); empty where there is none.
+        score: score of the winner, as text.
+        as_good: other models that are not significantly different from the winner.
     """
 
     value: str
@@ -35,13 +35,13 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Winners:
-    """The winners on one dataset along the axis.
+    """The best models on one dataset along the axis of a study.
 
     Attributes:
-        dataset: with its other parameters.
-        along: what the axis counts.
-        metric: what ranks, in words, with its unit.
-        settings: ascending.
+        dataset: the dataset with its other parameters, in words.
+        along: what the axis counts, in words.
+        metric: the metric that ranks, in words, with its unit.
+        settings: results by value of the axis, ascending.
         whole: the comparison where the parameter is left out; None where there is none.
     """
 
@@ -53,7 +53,8 @@ class Winners:
 
     @property
     def sentence(self) -> str:
-        """Returns who wins where: `best with 1 and 2 labels per item: mmce; from 5 on: lia.`"""
+        """A sentence on which model is best at which values, such as `Best by the number of labels per item: mmce from
+        1 to 2, lia from 5 on.`"""
         known = [setting for setting in self.settings if setting.winner]
         runs = [(winner, [one.value for one in run]) for winner, run in groupby(known, key=lambda one: one.winner)]
         if not runs:
@@ -68,12 +69,13 @@ class Winners:
         return f"Best by the number of {self.along}: {', '.join(parts)}{self._sure(known)}."
 
     def colour_of(self, setting: Setting) -> int:
-        """Returns a number for the winner of a setting, the same wherever it wins, below 6: that of its colour."""
+        """Returns the colour index, from 0 to 5, of the winner of a setting: the same wherever that model wins."""
         names = list(dict.fromkeys(one.winner for one in self.settings if one.winner))
         return names.index(setting.winner) % 6 if setting.winner else 0
 
     def _sure(self, known: Sequence[Setting]) -> str:
-        """Returns where others are as good: which, where they are the same ones at every setting."""
+        """Returns a clause on models that are as good as the winner: their names, where the same ones are at every
+        setting, else at how many settings there are such models."""
         shared = [set(one.as_good) for one in known if one.as_good]
         if not shared:
             return ""
@@ -86,7 +88,7 @@ class Winners:
 
 
 def winners_of(comparison: Comparison, template: StudyTemplate) -> list[Winners]:
-    """Returns the strip of each dataset of a study; none where its template moves no parameter of datasets."""
+    """Returns the winners on each dataset of a study; none where its template varies no dataset parameter."""
     if not template.axis:
         return []
     return [
@@ -121,7 +123,7 @@ def _setting(value: Number | None, block: DatasetComparison) -> Setting:
     if best is None:
         return Setting(value=text, winner="")
     score = show_score(best.metrics[block.metric], block.metric)
-    as_good = [one.model for one in by_test(block)[0]] if best is block.ranked[0] else []  # tests are against that
+    as_good = [one.model for one in by_test(block)[0]] if best is block.ranked[0] else []  # tests are against the first
     return Setting(value=text, winner=best.model, score=score, as_good=as_good)
 
 

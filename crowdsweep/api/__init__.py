@@ -1,4 +1,4 @@
-"""crowdsweep as a Python library: what `import crowdsweep as cs` offers, over what the command line calls too.
+"""crowdsweep as a Python library: what `import crowdsweep as cs` offers, on top of what the command line uses too.
 
-Results equal the command line's, to the last bit: as there, fits compute on one thread (`threads`).
+Results equal those of the command line bit for bit, as fits run on one thread in both (`threads`).
 """

@@ -1,4 +1,4 @@
-"""What Python can ask of an installation: which sweeps come along, what a name means, whether a sweep would run."""
+"""Questions about an installation from Python: its built-in sweeps, what a name means, whether a sweep would run."""
 
 from crowdsweep.health.examination import examination
 from crowdsweep.health.finding import Finding
@@ -7,23 +7,23 @@ from crowdsweep.sweepfile.named import named_sweeps
 
 
 def sweeps() -> dict[str, str]:
-    """Returns the sweeps that come along, which `run` takes by name, each with its title."""
+    """Returns name → title of the built-in sweeps, which `run` takes by name."""
     return {one.name: one.title for one in named_sweeps()}
 
 
 def explain(name: str, /) -> str:
-    """Returns what a key of sweep files (`budget.points`), a metric or a model is, as `crowdsweep explain` prints it.
+    """Returns a description of a key of sweep files (`budget.points`), a metric or a model, as `crowdsweep explain`.
 
     Raises:
-        BadInput: nothing is called so; the message offers what is called nearly so.
+        BadInput: nothing has this name; the message suggests similar names.
     """
     return explained.explain(name)
 
 
 def doctor() -> list[Finding]:
-    """Looks whether a sweep would run here and what is missing for what, as `crowdsweep doctor` does.
+    """Checks whether a sweep would run here, and what is missing for which purpose, as `crowdsweep doctor` does.
 
     Returns:
-        What was found; a sweep runs where no `verdict` is `problem`.
+        The findings; a sweep runs where no `verdict` is `problem`.
     """
     return examination()

@@ -1,4 +1,4 @@
-"""New answers for a dataset's folder, from Python: what `crowdsweep add` does, of a file or of a table."""
+"""Adding answers to a dataset's folder from Python, as `crowdsweep add` does, from a file or a table."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -36,21 +36,21 @@ def add(
     """Adds answers, and the gold that comes with them, to a dataset's folder: all of them, or nothing.
 
     Args:
-        folder: of the dataset, or its name on the search path.
-        answers: a file, as `crowdsweep init` takes; or a table with the columns `item`, `annotator`, `label` and, where
-            there is some, `weight`, `gold` and `text`: a dict of columns, or what speaks Arrow.
-        contradictions: what becomes of answers that give an item another label than the same annotator gave it:
-            `refuse` raises, `keep` has both count, `replace` the last one.
+        folder: folder of the dataset, or its name on the search path.
+        answers: a file that `crowdsweep init` takes; or a table with the columns `item`, `annotator`, `label` and,
+            optionally, `weight`, `gold` and `text`: a dict of columns, or an object with Arrow's interface.
+        contradictions: what to do with an answer whose annotator gave the item another label before: `refuse` raises,
+            `keep` counts both answers, `replace` counts the last one.
         new_classes: labels of classes that the dataset does not have yet.
-        form: of a file; guessed by default.
-        missing: texts that stand for a missing value; None for those of the folder.
-        columns: of a file, the names of its columns by what they are (`item="picture"`), or its `question`.
+        form: form of a file; guessed by default.
+        missing: texts that mean a missing value; None for those of the folder.
+        columns: for a file, role → column name (`item="picture"`), or its `question`.
 
     Returns:
-        What was new. An answer that stands there already is not: the same answers added again change nothing.
+        What was added. Answers that are there already are not added again: a second call changes nothing.
 
     Raises:
-        BadInput: something of that cannot be used, and nothing was added; the message says which.
+        BadInput: an argument or an answer cannot be used, as the message says; nothing was added.
     """
     if contradictions not in ("refuse", "keep", "replace"):
         raise BadInput(f"contradictions: expected refuse, keep or replace, got {contradictions!r}")

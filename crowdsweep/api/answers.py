@@ -1,4 +1,4 @@
-"""Answers as a matrix of items × annotators -> a dataset."""
+"""Conversion of a matrix of answers, items × annotators, to a dataset."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,18 +25,18 @@ def dataset_of_answers(
     all_given: bool = False,
     missing: Missing = USUAL,
 ) -> tuple[CrowdDataset, Shaped[np.ndarray, " classes"]]:
-    """Returns a dataset of these answers, and its classes as they stand in the matrix, ascending.
+    """Returns a dataset of these answers, and its classes as values of the matrix, ascending.
 
     Args:
-        answers: of any type of label.
-        items: what else is known of its rows.
-        annotators: names of its columns; their numbers where it is None.
-        all_given: whether nothing in it is missing.
-        missing: what stands for no answer, besides NaN and None.
+        answers: labels, texts or numbers.
+        items: what else is known of the items, one per row.
+        annotators: names of the annotators, one per column; their numbers where it is None.
+        all_given: whether every cell is an answer, whatever its value.
+        missing: values that mean no answer, besides NaN and None.
 
     Raises:
-        DataError: there are other numbers of items, values of several types, values that are no classes, or fewer than
-            two classes.
+        DataError: the number of rows is not that of the items, labels are of several types or cannot be classes, or
+            there are fewer than two classes.
     """
     if len(answers) != items.n_items:
         raise DataError(f"y: expected a row of answers for each of {items.n_items} items, got {len(answers)} rows")
@@ -66,7 +66,7 @@ def dataset_of_answers(
 
 
 def given_answers(answers: Matrix, missing: Missing) -> Given:
-    """Returns which cells hold an answer; `missing` names what stands for none, besides NaN and None."""
+    """Returns a mask of the cells that hold an answer; `missing` lists values for none, besides NaN and None."""
     if answers.dtype.kind in "fiu":
         numbers = [value for word in missing.words if (value := _number(word)) is not None]
         return ~(np.isnan(answers) | np.isin(answers, numbers))
@@ -76,7 +76,7 @@ def given_answers(answers: Matrix, missing: Missing) -> Given:
 
 
 def _is_given(cell: Any, missing: Missing) -> bool:
-    """Whether a cell of any kind holds an answer; None, NaN and what pandas has for them are no texts."""
+    """Whether a cell of any type holds an answer; None, NaN, and pandas' NA and NaT never do."""
     if isinstance(cell, str):
         return not missing(cell)
     return cell is not None and str(cell) not in ("nan", "<NA>", "NaT") and not missing(str(cell))
@@ -92,7 +92,7 @@ def _number(word: str) -> float | None:
 def _classes(
     values: Shaped[np.ndarray, " answers"],
 ) -> tuple[Shaped[np.ndarray, " classes"], Int64[np.ndarray, " answers"]]:
-    """Returns the distinct values and which of them each answer is."""
+    """Returns the distinct values, ascending, and the index of each answer among them."""
     if values.dtype.kind == "O":
         values = _of_one_type(values.tolist())
     if values.dtype.kind not in "fiubUS":
@@ -103,7 +103,7 @@ def _classes(
             raise DataError(
                 f"y: Unknown label type: expected classes, got the number {values[whole != values].tolist()[0]!r}"
             )
-        values = whole  # a column of integers in which one is missing becomes one of floats
+        values = whole  # integers became floats where a value of the matrix is missing
     classes, label = np.unique(values, return_inverse=True)
     if len(classes) < 2:
         got = f"one class, {classes.tolist()[0]!r}" if len(classes) else "no answer"

@@ -1,8 +1,9 @@
-"""Whether scikit-learn asks for an estimator's tags because of answers of several annotators.
+"""Detection of whether scikit-learn asks for an estimator's tags in order to split a matrix of answers.
 
-Cross-validation and searches ask once, before they part `y`. For a classifier they would check that `y` holds one label
-an item, which refuses NaN and mixed objects, and would part it by class; answers are parted as they stand. scikit-learn
-has no tag for this and does not say which `y` it asks for, so it is looked up where it asks.
+Cross-validation and searches ask for the tags once, before they split `y`. For a classifier they would check that `y`
+has one label per item, which rejects NaN and mixed objects. They would also stratify the split by class. A matrix of
+answers must be split without either. scikit-learn has no tag for this and does not pass `y`, so `y` is looked up in the
+frame of the function that asks.
 """
 
 import inspect
@@ -10,14 +11,14 @@ from types import FrameType
 
 import numpy as np
 
-_ASK_ON = ("__sklearn_tags__", "get_tags", "is_classifier")  # pipelines and searches ask what is inside them
-_CHECKERS = ("jaxtyping.", "beartype.")  # of types at run time, where somebody turned them on
+_ASK_ON = ("__sklearn_tags__", "get_tags", "is_classifier")  # functions that only pass the question on
+_CHECKERS = ("jaxtyping.", "beartype.")  # modules of run-time type checkers, where they are turned on
 
 
 def asked_for_answers() -> bool:
-    """Whether the function that asks for tags holds a two-dimensional `y`: items × annotators.
+    """Whether the scikit-learn function that asks for tags has a local two-dimensional `y`: items × annotators.
 
-    Only of use inside `__sklearn_tags__`. Whoever holds no `y`, or one label an item, hears of a classifier.
+    Only meant to be called inside `__sklearn_tags__`. False where that function has no `y`, or one label per item.
     """
     frame = inspect.currentframe()
     frame = None if frame is None else frame.f_back

@@ -1,4 +1,4 @@
-"""A crowd model as an estimator of scikit-learn: answers of many annotators in place of `y`."""
+"""Crowd models as scikit-learn estimators, which take the answers of many annotators in place of `y`."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -28,37 +28,37 @@ _OWN = ("model", "seeds", "random_state", "missing")
 
 
 class CrowdClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier that learns from answers that disagree.
+    """A classifier that learns from the answers of annotators who may disagree.
 
-    `fit` takes a matrix of answers in place of labels, a row per item and a column per annotator. **-1, NaN, None and
-    empty texts mean that there is no answer**, as for `crowdsweep data import matrix`, in `score` and in scikit-learn's
-    cross-validation too. One dimension is one annotator who answered every item, and nothing is missing there: -1 is a
-    class, as for scikit-learn's own classifiers.
+    `fit` takes a matrix of answers in place of labels, with a row per item and a column per annotator. **-1, NaN, None
+    and empty texts mean that there is no answer**, as for `crowdsweep data import matrix`; this holds in `score` and in
+    scikit-learn's cross-validation too. A one-dimensional `y` is one annotator who answered every item. It has no
+    missing answers: -1 is a class, as for scikit-learn's own classifiers.
 
-    Cross-validation scores by `score`: of the items left out, the share of answers that are the predicted class. Who
-    has gold scores by a function of it, which gets the rows of `X` (here: `gold` by the row's bytes):
+    Cross-validation scores by `score`: the share of the left-out items' answers that are the predicted class. Where
+    gold is known, pass a scoring function. It gets the rows of `X` (here `gold` maps the bytes of a row to its class):
 
         def accuracy(fitted, X, answers):
             return np.mean(fitted.predict(X) == [gold[row.tobytes()] for row in X])
 
         GridSearchCV(CrowdClassifier("soft-mv"), {"learning_rate": [0.001, 0.1]}, scoring=accuracy).fit(X, answers)
 
-    Hyper-parameters are the model's (`crowdsweep models NAME`) and are checked when it is fitted. Only those that were
-    given are parameters of the estimator; any other can be set.
+    Hyper-parameters are those of the model (`crowdsweep models NAME`); `fit` checks their values. `get_params` returns
+    only those that were given, but `set_params` takes any of them.
 
     Args:
-        model: a name that `crowdsweep.models()` lists. One without a classifier labels what was answered (`result_`)
-            and predicts nothing.
-        seeds: fits that are averaged. Results have no other chance in them: the same data give the same numbers.
-        random_state: of the fits: a whole number (None is 0), or what scikit-learn takes.
-        missing: texts that stand for no answer; None for the usual ones (-1, NA, None, …), `[]` where all texts and
-            numbers mean what they say. NaN and None are never answers.
+        model: a name that `crowdsweep.models()` lists. A model without a classifier labels the items that were answered
+            (`result_`), but cannot predict others.
+        seeds: number of fits that are averaged. Results are reproducible: the same data give the same numbers.
+        random_state: random state of the fits: a whole number (None is 0), or what scikit-learn takes.
+        missing: texts that mean no answer; None for the usual ones (-1, NA, None, …), `[]` where every text and number
+            is an answer. NaN and None are never answers.
         params: hyper-parameters of the model.
 
     Attributes:
-        classes_: in the order of probabilities.
+        classes_: the classes, in the order of probabilities.
         result_: the fitted model, with tables of labels, of annotators, and of what to label next (`crowdsweep.Fit`).
-        n_features_in_: where items have features.
+        n_features_in_: number of features; only where items have features.
     """
 
     classes_: np.ndarray
@@ -83,7 +83,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             self._params = params
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - no parameter is an estimator
-        """Returns the parameters of the estimator and the hyper-parameters that were given."""
+        """Returns the estimator's parameters, and those hyper-parameters of the model that were given."""
         return {**{name: getattr(self, name) for name in _OWN}, **self._params}
 
     def set_params(self, **params: Any) -> "CrowdClassifier":
@@ -106,7 +106,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """Returns scikit-learn's tags: those of a classifier, but where answers are about to be parted."""
+        """Returns scikit-learn's tags: a classifier's, except where a matrix of answers is about to be split."""
         tags = super().__sklearn_tags__()
         if asked_for_answers():
             tags.estimator_type = None
@@ -116,8 +116,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         """Fits the model to all answers.
 
         Args:
-            X: features [items, features]; None where the model needs none, or `y` brings them.
-            y: answers [items, annotators] or [items], of any type of label; or a dataset from `crowdsweep.load`, whose
+            X: features [items, features]; None where the model needs none, or `y` has them.
+            y: answers [items, annotators] or [items], texts or numbers; or a dataset from `crowdsweep.load`, whose
                 items are the rows of `X`.
 
         Raises:
@@ -125,7 +125,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             FitFailed: a fit failed.
 
         Warns:
-            ConvergenceWarning: scikit-learn's: a fit ended while its objective still clearly improved.
+            ConvergenceWarning: (of scikit-learn) a fit ended while its objective still clearly improved.
         """
         if y is None:
             raise BadInput("CrowdClassifier requires y to be passed, but the target y is None")
@@ -137,33 +137,32 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> ItemProbs:
-        """Returns probabilities [items, classes] in the order of `classes_`, the mean over the fits.
+        """Returns probabilities [items, classes] in the order of `classes_`, as a mean over the fits.
 
         Args:
             X: features [items, features].
 
         Raises:
-            BadInput: the model has no classifier, or these are no such features.
+            BadInput: the model has no classifier, or the features do not fit it.
         """
         check_is_fitted(self, "result_")
         return self.result_.probabilities_of(self._items(X, reset=False))
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " items"]:
-        """Returns the likeliest class of each item; see `predict_proba`."""
+        """Returns the most likely class of each item; see `predict_proba`."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Returns the accuracy, where there is a trusted label for each item; of answers, the share of them that are
-        the predicted class.
+        """Returns the accuracy for trusted labels; for answers, the share of them that are the predicted class.
 
-        Of items that were not fitted to, as in cross-validation, this share ranks models and settings without gold. It
-        is no accuracy: whoever predicts every item right reaches the mean accuracy of the answers.
+        On items that were left out of the fit, as in cross-validation, this share ranks models and settings without
+        gold. It is not an accuracy: a model that predicts every item right gets the mean accuracy of the answers.
 
         Args:
             X: features [items, features].
             y: trusted labels [items], or answers [items, annotators].
-            sample_weight: of items.
+            sample_weight: weights of the items.
 
         Raises:
             BadInput: `y` is neither, or has no answer.
@@ -211,7 +210,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         return dataset_of_answers(answers, items, annotators=names, missing=Missing.of(self.missing))
 
     def _first_seed(self) -> int:
-        """Returns the seed that the fits begin with; seeds of two states are none in common."""
+        """Returns the first seed of the fits; two different whole-number states share no seed."""
         state = self.random_state
         if state is None or isinstance(state, int | np.integer):
             return int(state or 0) * int(self.seeds)

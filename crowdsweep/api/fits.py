@@ -1,4 +1,4 @@
-"""A model fitted to everything, from Python: the tables that `crowdsweep label` writes, and predictions."""
+"""A model fitted to all data, from Python: the tables that `crowdsweep label` writes, and predictions."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -36,13 +36,13 @@ from crowdsweep.record.store_uri import Store, store_named
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Fit:
-    """A fitted model; `fit` and `Results.label` make it. All tables are of Arrow: `.to_pandas()` is its own.
+    """A fitted model; `fit` and `Results.label` return it. All tables are Arrow tables, with Arrow's `.to_pandas()`.
 
     Attributes:
-        fitted: what was fitted to what, and each of its fits.
+        fitted: model, dataset and all fits.
         source: the folder or name that the dataset was loaded from; empty for a table.
-        why: this model, in words.
-        command: that makes it again.
+        why: why this model was chosen, in words.
+        command: Python call that makes this object again.
     """
 
     fitted: Fitted
@@ -52,12 +52,12 @@ class Fit:
 
     @property
     def model(self) -> str:
-        """Its registered name."""
+        """Registered name of the model."""
         return self.fitted.model
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """All its hyper-parameters."""
+        """All hyper-parameters of the model."""
         return self.fitted.params
 
     @property
@@ -67,73 +67,94 @@ class Fit:
 
     @property
     def labels(self) -> pa.Table:
-        """A row per item: `item`, `label`, `probability`, `entropy` (nats), `answers`, `agreement` (the share of the
-        answers that are the label), `split`, `labelled_by` (`gold`, `classifier` where that has the last word, else
-        `annotations`), `fits_agree`, and where there are some `name` (of the class) and `gold`."""
+        """Labels of the items, a row per item.
+
+        Columns are `item`, `label`, `probability`, `entropy` (nats), `answers` (their number), `agreement` (the share
+        of the answers that are the label), `split`, `labelled_by` (`gold`, `classifier` where it decides, else
+        `annotations`), and `fits_agree` (the share of fits that give the label). Optional columns are `name` (of the
+        class) and `gold`.
+        """
         return labels_table(self._labelled, self.fitted.dataset)
 
     @property
     def probabilities(self) -> pa.Table:
-        """`item`, and a column for each class, called as it is (`p(item)`, where a class is called `item`): what
-        `labels` rest on, calibrated, 1 and 0 where there is gold."""
+        """Probabilities of the classes, a row per item: the ones that `labels` are decided by.
+
+        Columns are `item` and one per class with its name (`p(item)`, if a class is named `item`). Probabilities are
+        calibrated, and 1 or 0 where there is gold.
+        """
         return probabilities_table(self._labelled, self.fitted.dataset)
 
     @property
     def raw_probabilities(self) -> pa.Table:
-        """The same as the model has it, not calibrated and without gold."""
+        """Probabilities of the model itself: as `probabilities`, but not calibrated, and without gold."""
         return probabilities_table(self._labelled, self.fitted.dataset, raw=True)
 
     @property
     def answers(self) -> pa.Table:
-        """A row per answer, the least probable to be right first: `item`, `annotator`, `label`, `probability`, and
-        whether it deserves a `second_look`."""
+        """All answers, a row each, the one least likely to be right first.
+
+        Columns are `item`, `annotator`, `label`, `probability` (of being right), and `second_look` (whether to check
+        the answer).
+        """
         return with_texts(answers_table(self.fitted, self._labelled))
 
     @property
     def calibration(self) -> Calibrations:
-        """How probabilities were calibrated, of items with answers and of others."""
+        """How the probabilities were calibrated, for items with answers and for items without."""
         return self._labelled.calibrations
 
     @property
     def notes(self) -> list[str]:
-        """What should be known of annotators: where gold contradicts the model, and who errs alike."""
+        """Sentences on annotators: where gold contradicts the model, and who makes the same errors."""
         return list(self._crowd.notes)
 
     @property
     def annotators(self) -> pa.Table | None:
-        """A row an annotator: number of answers, accuracy with its interval (which takes errors to be independent), how
-        many are right of those with gold, what one label of theirs tells (`bits_per_label`), agreement with the others,
-        bias, and whether they answer without looking; None where nobody knows who they are."""
+        """Quality of the annotators, a row each; None where annotators are anonymous.
+
+        Columns are the number of answers, the accuracy with its interval (which assumes independent errors), and the
+        number of right answers among those to items with gold. Others are the information per label (`bits_per_label`),
+        agreement with other annotators, bias, and whether the annotator answers without looking.
+        """
         return self._crowd.annotators
 
     @property
     def confusion(self) -> pa.Table | None:
-        """Rows `annotator`, `true`, `given`, `expected` (number of such answers); None as for `annotators`."""
+        """Expected confusions, with columns `annotator`, `true`, `given` and `expected` (number of such answers).
+
+        None where annotators are anonymous.
+        """
         return self._crowd.confusion
 
     @property
     def next_items(self) -> pa.Table:
-        """The items by what one more label is expected to tell (`gain_bits`), most first, and whom to `ask`."""
+        """Items by the expected information of one more label (`gain_bits`), highest first, and whom to `ask`."""
         return self._crowd.next_items
 
     @cached_property
     def clusters(self) -> ClusterTables | None:
-        """Which clusters items and annotators belong to, with probabilities, and how clusters answer, of the first fit:
-        tables `items`, `annotators` and `answers`; None where the model has no clusters."""
+        """Clusters of the first fit; None where the model has no clusters.
+
+        The tables `items` and `annotators` have the probabilities of belonging to each cluster; the table `answers` has
+        the labels that clusters give.
+        """
         return cluster_tables(self.fitted)
 
     def new_annotator(self, answers: Mapping[Any, Any]) -> pa.Table:
-        """Returns what somebody would answer whom the model was not fitted to, told by a few of their answers.
+        """Predicts the answers of an annotator that the model was not fitted to, from a few answers of theirs.
 
         Args:
-            answers: item → class, or a list of classes where somebody answered several times.
+            answers: item → class, or a list of classes where the annotator answered the item several times. Items and
+                classes have the names of the data: numbers, where `load` was given numbers.
 
         Returns:
-            A row for each item that the model was fitted to: `item`, `label`, its `probability`, `p(CLASS)` of each.
+            A table with a row per item that the model was fitted to: `item`, `label`, its `probability`, and a column
+            `p(CLASS)` per class.
 
         Raises:
-            BadInput: the model predicts nobody new (pgm-bp, pgm-annealing and ldl-nm do), or an item or a class is
-                not known. They are named as in the data: where `load` had numbers, numbers do.
+            BadInput: the model cannot predict new annotators (pgm-bp, pgm-annealing and ldl-nm can), or an item or a
+                class is not known.
         """
         given = [list(said) if isinstance(said, list | tuple | np.ndarray) else [said] for said in answers.values()]
         labels = iter(names_of([label for said in given for label in said], "label"))
@@ -145,34 +166,33 @@ class Fit:
             return new_annotator(self.fitted, told)
 
     def predict(self, features: Any) -> pa.Table:
-        """Labels items by the classifier that was trained; its probabilities are its own, not calibrated as those of
-        `labels` are.
+        """Labels items by the trained classifier; unlike those of `labels`, its probabilities are not calibrated.
 
         Args:
-            features: numbers [items, features]; or a table of the same columns of numbers, with `item` where wanted; of
-                a model that reads texts, texts.
+            features: numbers [items, features]; or a table with the same columns of numbers, and optionally `item`; or,
+                for a model that reads texts, a list of texts.
 
         Returns:
-            `label` and `probability` of each, after `item` where that was given.
+            A table with `label` and `probability` of each item, after `item` where that was given.
 
         Raises:
-            BadInput: the model labels only items with answers, or these are no such features.
+            BadInput: the model has no classifier and labels only items with answers, or the features do not fit it.
         """
         names, probs = self._predicted(features)
         multilabel = self.fitted.dataset.scale == "multilabel"
         return pa.Table.from_pydict({**names, **decided(probs, self.classes, multilabel=multilabel)})
 
     def predict_proba(self, features: Any) -> pa.Table:
-        """Returns a column for each class, after `item` where that was given; see `predict`."""
+        """Returns a table with a column of probabilities per class, after `item` if that was given; see `predict`."""
         names, probs = self._predicted(features)
         columns = class_columns(self.classes, list(names))
         return pa.Table.from_pydict({**names, **{name: probs[:, place] for place, name in enumerate(columns)}})
 
     def probabilities_of(self, items: Items) -> ItemProbs:
-        """Returns the classifier's probabilities [items, classes], the mean over the fits.
+        """Returns the classifier's probabilities [items, classes], as a mean over the fits.
 
         Raises:
-            BadInput: the model has no classifier, or that cannot read these items.
+            BadInput: the model has no classifier, or the classifier cannot read these items.
         """
         if not self.fitted.predictors:
             raise BadInput(
@@ -189,17 +209,17 @@ class Fit:
             raise BadInput(f"features: model {self.model!r} cannot read these: {error}") from error
 
     def save(self, folder: str | Store, exports: Sequence[str] = ()) -> None:
-        """Writes what `crowdsweep label` writes: labels.csv and .parquet, annotators.csv, next.csv, the classifier, …
+        """Writes the files of `crowdsweep label`: labels.csv and .parquet, annotators.csv, next.csv, the classifier, …
 
         Args:
-            folder: a new or an empty one, or one that labels were written to; or a URI (`s3://bucket/prefix`).
+            folder: a new or empty folder, or one that labels were written to; or a URI (`s3://bucket/prefix`).
             exports: forms of other tools to write too, as `--export` names them: `["argilla"]`, `["same"]`.
 
         Raises:
-            BadInput: it holds something else, or a form is not known or cannot hold these labels.
+            BadInput: the folder holds something else, or a form is not known or cannot hold these labels.
             NotWritten: the folder cannot be written.
         """
-        # It knows of sweeps, reports and networks, which a fit need not wait for.
+        # These modules import sweeps, reports and networks; a fit alone should not wait for that.
         from crowdsweep.labelling.exports.asked import Exports  # noqa: PLC0415
         from crowdsweep.labelling.folder import write_labels  # noqa: PLC0415
         from crowdsweep.labelling.label_files import check_folder  # noqa: PLC0415
@@ -245,13 +265,13 @@ def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, first_seed: int
 
     Args:
         model: a name that `models()` lists.
-        data: what `load` returned, or takes.
-        seeds: fits, which are averaged after their classes are aligned; a model without chance is fitted once.
-        first_seed: of these fits; the others follow it.
-        params: its hyper-parameters; `crowdsweep models NAME` describes them.
+        data: a dataset from `load`, or anything that `load` takes.
+        seeds: number of fits, which are averaged after their classes are aligned; a deterministic model is fitted once.
+        first_seed: seed of the first fit; the other fits have the next ones.
+        params: hyper-parameters of the model; `crowdsweep models NAME` describes them.
 
     Raises:
-        BadInput: the model or a parameter is not known, or the model cannot take these data.
+        BadInput: the model or a parameter is not known, or the model cannot be fitted to these data.
         FitFailed: a fit failed.
 
     Warns:
@@ -264,13 +284,13 @@ def fit(model: str, data: Any, /, *, seeds: int = DEFAULT_SEEDS, first_seed: int
 
 
 def fit_quietly(model: str, data: Any, /, *, seeds: int, first_seed: int = 0, **params: Any) -> Fit:
-    """Fits as `fit` does and leaves the warning to the caller (`Fitted.unfinished`)."""
+    """Fits a model as `fit` does, but leaves the warning (`Fitted.unfinished`) to the caller."""
     loaded = load(data)
     check_seeds(seeds)
     if isinstance(first_seed, bool) or not isinstance(first_seed, int | np.integer) or first_seed < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BadInput(f"first_seed: expected a whole number of at least 0, got {first_seed!r}")
     given = {name: without_numpy(value) for name, value in params.items()}
-    registered.build_model(model, given)  # loads what it computes with, before that is held to one thread
+    registered.build_model(model, given)  # loads the numeric libraries, which `one_thread` then limits
     with one_thread():
         fitted = fit_everything(
             model, given, loaded.dataset, loaded.params, n_seeds=int(seeds), first_seed=int(first_seed)
@@ -280,23 +300,23 @@ def fit_quietly(model: str, data: Any, /, *, seeds: int, first_seed: int = 0, **
 
 
 def check_seeds(seeds: Any) -> None:
-    """Checks how many fits are asked for.
+    """Checks the number of fits.
 
     Raises:
-        BadInput: the number is not whole, or below 1.
+        BadInput: it is not a whole number, or below 1.
     """
     if isinstance(seeds, bool) or not isinstance(seeds, int | np.integer) or seeds < 1:
         raise BadInput(f"seeds: expected a whole number of at least 1, got {seeds!r}")
 
 
 def to_keep(fitted: Fitted) -> Fitted:
-    """Returns it without what only held-out answers are scored by: functions, which cannot be pickled."""
+    """Returns the fits without the functions that score held-out answers, as these cannot be pickled."""
     without: dict[str, Any] = {"label_probs": None, "unseen_label_probs": None}
     return replace(fitted, fits=[replace(one, result=replace(one.result, **without)) for one in fitted.fits])
 
 
 def _command(model: str, loaded: Data, seeds: int, first_seed: int, params: Mapping[str, Any]) -> str:
-    """Returns the line of Python that fits again."""
+    """Returns the Python call that repeats the fit."""
     words = [repr(loaded.source), *(f"{name}={value!r}" for name, value in loaded.params.items())]
     data = f"crowdsweep.load({', '.join(words)})" if loaded.source else "TABLE"
     first = [f"first_seed={first_seed}"] if first_seed else []
@@ -305,7 +325,7 @@ def _command(model: str, loaded: Data, seeds: int, first_seed: int, params: Mapp
 
 
 def _items_of(given: Any) -> tuple[dict[str, Any], Items]:
-    """Returns the column `item`, where there is one, and what is known of the items."""
+    """Returns the column `item` by its name, where there is one, and the items with their features or texts."""
     if isinstance(given, Mapping) or hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
         table = as_table(given, "features")
         names = {"item": table.column("item")} if "item" in table.column_names else {}
@@ -317,13 +337,13 @@ def _items_of(given: Any) -> tuple[dict[str, Any], Items]:
 
 
 def items_with(features: Any) -> Items:
-    """Returns items of which these features are known.
+    """Returns items with these features.
 
     Args:
         features: numbers [items, features].
 
     Raises:
-        BadInput: these are not features.
+        BadInput: they are not a matrix of finite numbers.
     """
     try:
         matrix = np.asarray(features, dtype=np.float64)
@@ -335,7 +355,7 @@ def items_with(features: Any) -> Items:
 
 
 def _as_features(matrix: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):  # told below
+    with np.errstate(over="ignore"):  # overflow raises below
         features = np.ascontiguousarray(matrix, dtype=np.float32)
     if not np.isfinite(features).all():
         row = int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])

@@ -1,7 +1,7 @@
-"""Answers as a dataset: from a folder, by a name, or from a table in memory.
+"""Loading of datasets: from a folder, by a name, or from a table in memory.
 
-A table takes the way of a folder: it is written as one that lives for a moment, and read by what reads all folders. So
-both are checked alike, and the same rows give the same dataset, in whichever form they come.
+A table is written to a temporary dataset folder, which the reader of all folders then reads. Tables and folders are
+therefore checked alike, and the same rows give the same dataset in either form.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,11 +44,11 @@ _SAID_OF_TABLES = {
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Data:
-    """A dataset that was loaded; `load` makes it.
+    """A loaded dataset; `load` returns it.
 
     Attributes:
-        dataset: all that is known of it.
-        source: the folder or name that loads it again; empty for a table.
+        dataset: the dataset itself.
+        source: the folder or name that it was loaded from; empty for a table.
         params: dataset parameters that it was loaded with.
     """
 
@@ -68,7 +68,7 @@ class Data:
 
     @property
     def notes(self) -> list[str]:
-        """What is most likely a mistake in the data, and how many rows without a label were left out, in sentences."""
+        """Sentences on likely mistakes in the data, and on the number of rows without a label that were left out."""
         notes = [f"{oddity.count:,} {oddity}" for oddity in mistakes(self.dataset)]
         return notes if self.source else [_said_of_tables(note) for note in notes]
 
@@ -77,11 +77,11 @@ class Data:
         return describe(self.dataset)
 
     def save(self, folder: str | Path) -> None:
-        """Writes it as a dataset folder, which sweeps and commands take.
+        """Writes the dataset as a folder that sweeps and commands take.
 
         Raises:
             DataError: the folder holds files already, or cannot be written.
-            BadInput: it can be none, as a URI.
+            BadInput: `folder` cannot be a path, such as a URI.
         """
         write_folder(self.dataset, path_named(folder))
 
@@ -114,27 +114,27 @@ def load(
     scale: Scale | None = None,
     **params: Scalar,
 ) -> Data:
-    """Loads answers.
+    """Loads a dataset of answers.
 
     Args:
-        source: a dataset folder or a name of the catalogue, as commands take them; or a table with the columns `item`,
-            `annotator`, `label` and, where there is some, `weight`, `probability` and `gold`: a dict of columns, or
-            anything of pandas, polars, DuckDB … that speaks Arrow (`__arrow_c_stream__`). Rows without a label are
-            answers that were not given: `Data.notes` says how many. Numbers are taken for names of classes: 1.0 is 1.
-        features: of a folder: which `features-KIND.npz`, or computed ones, `text:tfidf`. Of a table: another table,
-            with the column `item` and columns of numbers; items that only stand there have no answers yet, and a
-            classifier labels them.
-        classes: of a table: all class labels in their order, used or not; None for those that occur.
-        missing: of a table: texts that stand for a missing value, besides null, NaN and the empty text; None for the
-            usual ones (NA, None, …; `crowdsweep.data.missing.WORDS`), `[]` where all texts mean what they say. Of a
-            folder: the key `missing` of its dataset.yaml.
-        scale: of a table: `ordinal` where classes are steps, in the order of `classes` or of their numbers;
-            `multilabel` where an answer may name several, as lists or as `cat|dog`. Of a folder: the key `scale` of
-            its dataset.yaml.
+        source: a dataset folder, or a name in the catalogue, as commands take them; or a table with the columns `item`,
+            `annotator`, `label` and, optionally, `weight`, `probability` and `gold`. A table is a dict of columns, or
+            an object of pandas, polars, DuckDB … with Arrow's interface (`__arrow_c_stream__`). Rows without a label
+            are left out; `Data.notes` gives their number. Numbers are read as names of classes: 1.0 is 1.
+        features: for a folder, the KIND of a file `features-KIND.npz`, or computed features, `text:tfidf`. For a table,
+            another table with the column `item` and columns of numbers; items that only it has are items without
+            answers, which a classifier labels.
+        classes: for a table, all class labels in their order, used or not; None for those that occur.
+        missing: for a table, texts that mean a missing value, besides null, NaN and the empty text; None for the usual
+            ones (NA, None, …; `crowdsweep.data.missing.WORDS`), `[]` for no others. A folder has the key `missing` in
+            its dataset.yaml instead.
+        scale: for a table, `ordinal` where classes are steps, in the order of `classes` or of their numbers;
+            `multilabel` where an answer may name several classes, as lists or as `cat|dog`. A folder has the key
+            `scale` in its dataset.yaml instead.
         params: further dataset parameters, such as `scenario`.
 
     Raises:
-        BadInput: something of that cannot be used; the message says which.
+        BadInput: an argument or the data cannot be used; the message says which.
     """
     params = {name: without_numpy(value) for name, value in params.items()}
     if isinstance(source, Data):
@@ -164,19 +164,19 @@ def load(
 
 
 def without_numpy(value: Any) -> Any:
-    """Returns numbers of numpy as Python's: a grid of them is a common thing to search."""
+    """Converts numpy numbers and arrays to Python's; other values are unchanged."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def as_table(given: Any, what: str) -> pa.Table:
-    """Returns anything that Arrow takes for a table as one; numbers that are whole are integers.
+    """Converts an object to an Arrow table, in which columns of whole numbers become integers.
 
     Args:
         given: a dict of columns, or an object with Arrow's interface.
-        what: what messages call it.
+        what: name of the object in messages.
 
     Raises:
-        DataError: the object is no table.
+        DataError: the object is not a table, or has columns that cannot be read.
     """
     if isinstance(given, Mapping):
         columns = {
@@ -216,8 +216,10 @@ def _taken(make: Callable[[Any], pa.Table], given: Any, what: str) -> pa.Table:
 
 
 def _plain(column: Any, where: str) -> Any:
-    """Returns values in place of codes and run lengths, and whole numbers as integers: one that is missing has made
-    floats of them."""
+    """Decodes a column of dictionary codes or run lengths, and converts a float column of whole numbers to integers.
+
+    Libraries turn integers into floats where a value is missing; NaN becomes null.
+    """
     try:
         column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks] or [_decoded(column.combine_chunks())])
     except DataError as error:
@@ -235,7 +237,7 @@ def _plain(column: Any, where: str) -> Any:
 
 
 def _decoded(chunk: Any) -> Any:
-    """Returns an array of plain values."""
+    """Returns the array with its encoding (dictionary, run lengths, extension type …) replaced by plain values."""
     kind = chunk.type
     if pa.types.is_dictionary(kind):
         values: Any = _decoded(chunk.dictionary)
@@ -296,7 +298,11 @@ def _of_table(
 
 
 def _with_joined_lists(table: pa.Table, *, several: bool) -> pa.Table:
-    """Returns answers and gold that are lists of classes as a folder has them: joined."""
+    """Joins lists of classes, in the columns of answers and gold, to texts as dataset folders have them.
+
+    Raises:
+        DataError: a column has lists where only one class is allowed, or lists of something else.
+    """
     for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if name in ("label", "gold") and isinstance(column.type, pa.ListType | pa.LargeListType):
             if not several:
@@ -314,7 +320,7 @@ def _with_joined_lists(table: pa.Table, *, several: bool) -> pa.Table:
 
 
 def _items(table: pa.Table, described: Sequence[str], missing: Missing) -> pa.Table | None:
-    """Returns the gold of items, with the items that only features are known of; None where there are neither."""
+    """Returns the table `item`, `gold` of the items that have gold or features; None where there are none."""
     gold: dict[str, str] = {}
     if "gold" in table.column_names:
         told = pa.Table.from_pydict({name: _texts(table, name, "table") for name in ("item", "gold")})
@@ -330,7 +336,7 @@ def _items(table: pa.Table, described: Sequence[str], missing: Missing) -> pa.Ta
 
 
 def _features(given: Any) -> tuple[list[str], np.ndarray]:
-    """Returns ids of items and what is known of them, float64 [items, features]."""
+    """Returns the ids of the items, and their features as float64 [items, features]."""
     table = as_table(given, "features")
     if "item" not in table.column_names:
         raise DataError(f"features: expected a column 'item', got columns {', '.join(table.column_names)}; rename it")
@@ -348,7 +354,7 @@ def numbers_of(table: pa.Table, what: str) -> np.ndarray:
     """Returns the columns of a table as a matrix of float64.
 
     Raises:
-        DataError: the table has no column, or one that does not hold numbers.
+        DataError: the table has no column, or a column that does not hold numbers.
     """
     columns: list[np.ndarray] = []
     for name in table.column_names:
@@ -366,7 +372,7 @@ def numbers_of(table: pa.Table, what: str) -> np.ndarray:
 def _texts(table: pa.Table, name: str, what: str) -> Any:
     try:
         column: Any = table.column(name)
-        if pa.types.is_boolean(column.type):  # as `data.tables` says them
+        if pa.types.is_boolean(column.type):  # spelled as in `data.tables`
             column = pc.if_else(column, "True", "False")
         return column.cast(pa.string())
     except pa.ArrowException as error:
@@ -383,7 +389,7 @@ def names_of(values: Sequence[Any], what: str) -> list[str]:
 
 
 def _in_words_of_tables(message: str, folder: Path) -> str:
-    """Returns what is said of the files of a folder as it is said of the columns of a table."""
+    """Rewrites a message about the files of the temporary folder into one about the table."""
     for file in folder.iterdir():
         name = "features" if file.suffix == ".npz" else "table"
         message = message.replace(str(file), name)

@@ -1,4 +1,4 @@
-"""How results look in a notebook: a heading, a few facts, the first rows of a table."""
+"""HTML of results for a notebook: a heading, a few facts, the first rows of tables."""
 
 from collections.abc import Mapping
 from html import escape
@@ -13,12 +13,12 @@ _STYLE = "margin:0;text-align:left;vertical-align:top"
 
 
 def as_html(title: str, facts: Mapping[str, Any], tables: Mapping[str, pa.Table] | None = None) -> str:
-    """Returns HTML; everything that stands in it is escaped.
+    """Returns results as HTML, with all texts escaped.
 
     Args:
-        title: a few words.
-        facts: name and value.
-        tables: of which the first rows are shown, by their titles; columns in which nothing stands are left out.
+        title: heading, a few words.
+        facts: name → value.
+        tables: title → table; the first rows are shown, without columns that have no value.
     """
     lines = [f"<strong>{_cell(title)}</strong>"]
     if facts:

@@ -1,4 +1,4 @@
-"""The figures of a sweep's report from Python, as matplotlib's own objects."""
+"""The figures of a sweep's report from Python, as matplotlib figures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ _MOST_NAMED = 20
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Plots:
-    """Draws the figures of a sweep's report; `Results.plot` is one. What is drawn is a `matplotlib.figure.Figure`: a
-    notebook shows it, `.axes` and `.savefig` are matplotlib's.
+    """Figures of a sweep's report; `Results.plot` is an instance.
 
-    Each method takes words of the figure's title, as `titles` lists them: of a model, of a dataset. They are needed
-    where there are several such figures.
+    Each method returns a `matplotlib.figure.Figure`, which a notebook shows and which has matplotlib's `.axes` and
+    `.savefig`. Its arguments are words of the figure's title, such as the name of a model or a dataset; `titles` lists
+    all titles. Words are only needed where the report has several figures of that kind.
 
     Attributes:
         look: reads the sweep.
@@ -27,12 +27,12 @@ class Plots:
 
     @property
     def titles(self) -> list[str]:
-        """What every figure of the report is."""
+        """Titles of all figures of the report."""
         with one_thread():
             return [figure.title for figure in figures_of(self.look())]
 
     def means(self, *words: str) -> Figure:
-        """Draws what the models of a dataset reach, with 95 % intervals and the value of every seed."""
+        """Draws the mean scores of the models on a dataset, with 95 % intervals and the score of every seed."""
         return self._drawn("means", words)
 
     def ranks(self, *words: str) -> Figure:
@@ -44,11 +44,11 @@ class Plots:
         return self._drawn("curve", words, "study")
 
     def training(self, *words: str) -> Figure:
-        """Draws scores of dev items while models trained."""
+        """Draws the learning curves of models on dev items."""
         return self._drawn("training", words)
 
     def search(self, *words: str) -> Figure:
-        """Draws every point of a search in its order, and the best so far."""
+        """Draws the value of every point of a search, in the order of the points, and the best value so far."""
         return self._drawn("search", words)
 
     def front(self, *words: str) -> Figure:
@@ -56,7 +56,7 @@ class Plots:
         return self._drawn("front", words)
 
     def importances(self, *words: str) -> Figure:
-        """Draws which hyper-parameters mattered in a search."""
+        """Draws the importances of hyper-parameters in a search."""
         return self._drawn("importances", words)
 
     def cost(self, *words: str) -> Figure:
@@ -68,19 +68,19 @@ class Plots:
         return self._drawn("confusion", words)
 
     def figure(self, title: str) -> Figure:
-        """Draws any figure of the report, by its whole title or by words of it."""
+        """Draws any figure of the report, by its title or a part of it."""
         return self._drawn("figure", (title,), "")
 
     def _drawn(self, called: str, words: tuple[str, ...], kind: str | None = None) -> Figure:
-        """Draws the one figure of a kind whose title has all of these words.
+        """Draws the only figure of a kind whose title contains all of these words.
 
         Args:
-            called: how a person asked for it.
-            words: of its title.
-            kind: what its name begins with, where that is not how it is called; any where it is empty.
+            called: name of the method that was called, for messages.
+            words: parts of the title; a word that equals a title selects that figure alone.
+            kind: first part of the figure's name; `called` where it is None, any figure where it is empty.
 
         Raises:
-            BadInput: no figure, or several, have such a title.
+            BadInput: no figure matches, or several do.
         """
         wanted = called if kind is None else kind
         with one_thread():

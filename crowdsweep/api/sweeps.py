@@ -1,4 +1,4 @@
-"""Sweeps from Python: run one, or open what one has found."""
+"""Sweeps from Python: running one, and opening the results of one."""
 
 import json
 import logging
@@ -43,48 +43,51 @@ from crowdsweep.views.tables.texts import TableFormat
 
 _SHOWN = ("dataset", "rank", "model", "metric", "mean", "low", "high", "n", "failed")
 
-_FINDINGS = 3  # of a study, that are shown
+_FINDINGS = 3  # findings of a study that a notebook shows
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Results:
-    """What a sweep has found so far; `run` and `results` make it. Its record is read whenever something is asked.
+    """Results of a sweep so far; `run` and `results` return it. Every property and method reads the record anew.
 
     Attributes:
-        store: the sweep's folder.
+        store: folder, or URI in an object store, of the sweep's record.
     """
 
     store: Store
 
     @property
     def table(self) -> pa.Table:
-        """A row per trial of the report, as `crowdsweep results` prints them."""
+        """Trials of the report phase, a row each, as `crowdsweep results` prints them."""
         return self.trials()
 
     def trials(self, phase: TablePhase = "report") -> pa.Table:
-        """Returns a row per trial: of the `report`, of the `search`, or `all`."""
+        """Returns the trials of a phase (`report`, `search` or `all`), a row each."""
         return results_table(self._state, phase)
 
     @property
     def comparison(self) -> pa.Table:
-        """A row for each model on each dataset, best first: rank, mean and interval of the metric that ranks, test
-        against the best, seconds; `table.csv` of the report."""
+        """Comparison of the models, a row per model and dataset, best first; `table.csv` of the report.
+
+        Columns are rank, mean and interval of the metric that ranks, the test against the best, seconds, and others.
+        """
         with one_thread():
             return comparison_table(analysed(self.store).comparison)
 
     def pivot(self, metric: str | None = None, *, beside: Sequence["Results"] = ()) -> pa.Table:
-        """Returns models × datasets as papers print them, a row for each model: of each dataset a column of its title
-        with the mean, and `<title>: low`, `high`, `sd`, `n`, `stands` (best, as good, worse, not tested, saw gold), and
-        `printed` where a paper has values.
+        """Returns a pivot table of models × datasets, as papers print it, a row per model.
+
+        Each dataset has a column named by its title, with the mean. Further columns are `<title>: low`, `high`, `sd`,
+        `n`, `stands` (best, as good, worse, not tested, saw gold), and `printed` where there are published values.
 
         Args:
-            metric: that ranks, such as `test_macro_f1`; the report's where it is None.
+            metric: the metric that ranks, such as `test_macro_f1`; None for that of the report.
             beside: further sweeps, whose models are ranked and tested with this one's on the data that they share.
 
         Raises:
-            BadInput: no finished trial has that metric, or it says of no model that it is better.
+            BadInput: no finished trial has that metric, or the metric has no goal (maximize or minimize).
         """
         with one_thread():
             return pivot_table(self._pivot(metric, beside))
@@ -97,25 +100,26 @@ class Results:
         plus_minus: PlusMinus = "interval",
         beside: Sequence["Results"] = (),
     ) -> str:
-        """Returns the same as text, as `crowdsweep results --layout pivot` prints it: `latex` with booktabs, `md`,
-        `csv` or `json`.
+        """Returns the pivot table as text, as `crowdsweep results --layout pivot` prints it.
 
         Args:
-            form: of the text.
+            form: format of the text: `latex` with booktabs, `md`, `csv` or `json`.
             metric: as for `pivot`.
             beside: as for `pivot`.
-            plus_minus: what stands behind a mean: half its 95 % `interval`, the `sd` over seeds, or `none`.
+            plus_minus: what follows a mean: half its 95 % `interval`, the `sd` over seeds, or `none`.
 
         Raises:
-            BadInput: as `pivot`.
+            BadInput: as for `pivot`.
         """
         with one_thread():
             return render_pivot(self._pivot(metric, beside), form, plus_minus)
 
     @property
     def front(self) -> pa.Table:
-        """The Pareto front of every search of several objectives, a row for each point: model, dataset, number and
-        settings of the point, and of each objective the mean over the search seeds.
+        """The Pareto front of every search of several objectives, a row per point.
+
+        Columns are model, dataset, number and hyper-parameters of the point, and the mean of each objective over the
+        search seeds.
 
         Raises:
             BadInput: no search of the sweep has several objectives, or none has scored a point.
@@ -126,71 +130,82 @@ class Results:
 
     @property
     def plot(self) -> Plots:
-        """Draws figures of the report for a notebook: `found.plot.means()`, `.curve()`, `.search("cmm")`, …"""
+        """Figures of the report, for a notebook: `found.plot.means()`, `.curve()`, `.search("cmm")`, …"""
         return Plots(look=lambda: analysed(self.store))
 
     def figures(self, formats: str = "pdf") -> list[Store]:
-        """Writes the report's figures, with their captions, into `figures` of the sweep's folder, as `crowdsweep report
-        --figures` does, and returns the files.
+        """Writes the report's figures, with their captions, into the folder `figures` of the sweep's store.
+
+        This is what `crowdsweep report --figures` does.
 
         Args:
-            formats: pdf, svg, png, or several with commas between.
+            formats: pdf, svg, png, or several separated by commas.
+
+        Returns:
+            The written files.
 
         Raises:
-            BadInput: a format is none, or a file of somebody else's is in the way.
-            NotWritten: they could not be written.
+            BadInput: a format is not known, or a file is in the way that crowdsweep did not write.
+            NotWritten: the files could not be written.
         """
         wanted = formats_of(formats)
         with one_thread():
             return write_figures(analysed(self.store), wanted)
 
     def methods(self, *, latex: bool = False) -> str:
-        """Returns a methods paragraph for a paper, as `crowdsweep report --methods` prints it; every number in it is
-        read from the record."""
+        """Returns a methods paragraph for a paper, as `crowdsweep report --methods` prints it.
+
+        Every number in it comes from the record.
+        """
         with one_thread():
             return methods_paragraph(analysed(self.store), latex=latex)
 
     @property
     def study(self) -> pa.Table | None:
-        """The numbers of the sweep's study (labels needed, what more would bring and cost), a row each; `study.csv` of
-        the report. None where the sweep has no study."""
+        """The numbers of the sweep's study (such as labels needed, or gain and cost of more labels), a row each.
+
+        This is `study.csv` of the report; None where the sweep has no study.
+        """
         with one_thread():
             found = analysed(self.store).study
         return None if found is None else study_table(found)
 
     @property
     def status(self) -> dict[str, Any]:
-        """How far it is: counts, the best so far, the latest failures; as `crowdsweep status --json` prints it."""
+        """Status of the sweep: counts, best models so far, latest failures; as `crowdsweep status --json` prints it."""
         return sweep_status(self._state, self.store)
 
     @property
     def report(self) -> Store:
-        """The report's page."""
+        """The file of the report's page."""
         return self.store / "report.html"
 
     def recommended(self, dataset: str | None = None) -> Chosen:
         """Returns the model that the report recommends: its `model`, `params`, and `why`.
 
         Args:
-            dataset: of a sweep with several.
+            dataset: the dataset, for a sweep with several.
 
         Raises:
-            BadInput: there are several datasets and none is named, there is no such dataset, or nothing is ranked yet.
+            BadInput: there are several datasets and none is named, there is no such dataset, or no model is ranked yet.
         """
         with one_thread():
             return chosen_of_sweep(analysed(self.store), dataset)
 
     def label(self, dataset: str | None = None, *, model: str | None = None, seeds: int | None = None) -> Fit:
-        """Fits the recommended model, at its chosen point, to everything, as `crowdsweep label DIR` does.
+        """Fits the recommended model, at its chosen point, to all data, as `crowdsweep label DIR` does.
 
         Args:
-            dataset: of a sweep with several.
-            model: another than the recommended one, as the sweep file calls it.
-            seeds: fits that are averaged; the sweep's report seeds where it is None.
+            dataset: the dataset, for a sweep with several.
+            model: label, in the sweep file, of another model than the recommended one.
+            seeds: number of fits that are averaged; None for the number of report seeds of the sweep.
 
         Raises:
-            BadInput: as `recommended`; or the dataset has changed since the sweep ran, or `seeds` is below 1.
+            BadInput: as for `recommended`; or the dataset has changed since the sweep ran, or `seeds` is below 1.
             FitFailed: a fit failed.
+
+        Warns:
+            ConvergenceWarning: a fit ended while its objective still clearly improved.
         """
         if seeds is not None:
             check_seeds(seeds)
@@ -199,7 +214,7 @@ class Results:
         words = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
         with one_thread():
             chosen = chosen_of_sweep(analysed(self.store), dataset, model, seeds)
-        registered.build_model(chosen.model, chosen.params)  # loads what it computes with
+        registered.build_model(chosen.model, chosen.params)  # loads the numeric libraries, which are then limited
         with one_thread():
             fitted = fit_chosen(chosen)
         if fitted.unfinished:
@@ -232,10 +247,11 @@ class Results:
 
 
 def results(store: str | Store, /) -> Results:
-    """Opens what a sweep has found; it may still run.
+    """Opens the results of a sweep, which may still be running.
 
     Args:
-        store: its folder, its name below `crowdsweep-runs`, or its URI in an object store (`s3://bucket/prefix`).
+        store: the sweep's folder, its name below `crowdsweep-runs`, or its URI in an object store
+            (`s3://bucket/prefix`).
 
     Raises:
         BadInput: there is no such folder.
@@ -258,27 +274,27 @@ def run(
     quiet: bool = False,
     live: bool = False,
 ) -> Results:
-    """Runs a sweep, or goes on with it: what its record already holds is not done again. Then writes the report.
+    """Runs a sweep, or resumes it without repeating the trials that its record holds, and then writes the report.
 
-    Ctrl-C ends it in order, and is raised when all is written; twice, at once.
+    Ctrl-C ends the sweep in order and is raised once everything is written; pressed twice, it ends the sweep at once.
 
     Args:
-        sweep: a sweep file, a dataset's folder, the name of a sweep that comes along (`crowdsweep.sweeps()` has them),
-            or what stands in a sweep file; folders in it are looked up beside the file, else here.
-        store: where the record goes, a folder or a URI (`s3://bucket/prefix`); `crowdsweep-runs/NAME` where it is None.
-        overrides: single keys, such as `{"seeds.report": 3}`.
-        engine: `inline` or `ray` in place of the sweep's.
-        address: of a Ray cluster to join.
-        retry_failed: runs again what failed in earlier runs.
-        quiet: no progress.
-        live: keeps the report's page up to date meanwhile, and tells its address.
+        sweep: a sweep file, a dataset's folder, the name of a built-in sweep (`crowdsweep.sweeps()` lists them), or the
+            contents of a sweep file as a mapping. Folders in it are relative to the file, else to the working folder.
+        store: folder or URI (`s3://bucket/prefix`) of the record; None for `crowdsweep-runs/NAME`.
+        overrides: values for single keys of the sweep file, such as `{"seeds.report": 3}`.
+        engine: `inline` or `ray`, in place of the sweep file's.
+        address: address of a Ray cluster to join.
+        retry_failed: whether to run trials again that failed in earlier runs.
+        quiet: whether to show no progress.
+        live: whether to keep the report's page up to date during the run, and to print its address.
 
     Raises:
         BadInput: the sweep cannot be run; nothing was run or written.
         JournalLocked: another driver is at work on this record.
         InfeasibleRequest: the cluster has no room for a single slot.
         NotWritten: the report could not be written; the record is kept.
-        KeyboardInterrupt: it was interrupted; call it again to go on.
+        KeyboardInterrupt: the sweep was interrupted; the same call resumes it.
     """
     if threading.current_thread() is not threading.main_thread():
         raise BadInput(
@@ -312,7 +328,7 @@ def _as_json(key: str, value: Any) -> str:
 
 
 def next_calls(overrides: Mapping[str, Any], store: Store) -> app.NextSteps:
-    """Returns the calls that go on with a sweep."""
+    """Returns the calls that resume a sweep, retry its failures, or show its status and report."""
     found = f"crowdsweep.results({str(store)!r})"
     return app.NextSteps(
         go_on="the same call of `run`",

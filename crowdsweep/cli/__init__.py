@@ -1,1 +1,1 @@
-"""The command line: `commands` has them all, the other files what a command needs to read its words and to answer."""
+"""The command line: `commands` assembles all commands; other modules define commands, or parse arguments and print."""

@@ -1,5 +1,5 @@
-"""What a person can ask of an installation: which models and datasets can be named, what a name means, by what editors
-check a sweep file, and whether a sweep would run here."""
+"""Commands about an installation: its models and datasets, the meaning of a name, the schema of sweep files for
+editors, and whether a sweep would run here."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""`crowdsweep add`: new answers join a dataset's folder."""
+"""`crowdsweep add`: adds new answers to a dataset's folder."""
 
 import shlex
 from pathlib import Path

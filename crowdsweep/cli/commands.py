@@ -1,6 +1,6 @@
-"""The command line: each command reads its arguments, calls one part of the platform and prints what came back.
+"""The command line: each command parses its arguments, calls one part of the platform and prints the result.
 
-Heavy libraries are imported inside the commands that need them, so that `--help` and the listings answer at once.
+Heavy libraries are imported inside the commands that need them, so that `--help` and listings are fast.
 """
 
 import shlex
@@ -46,11 +46,11 @@ record_argument = click.argument("store", metavar="DIR", type=STORE, shell_compl
 
 
 def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None) -> int:
-    """Runs one command and returns its exit code: 0, 2 (bad input), 3, 4 or 130, as design and README say.
+    """Runs one command and returns its exit code: 0, 2 (bad input), 3 or 4 (see `exit_code`), or 130 (interrupted).
 
     Args:
-        arguments: of the command.
-        waiting: that somebody waits for its first word (`first_word`).
+        arguments: arguments of the command line, from the name of the command on.
+        waiting: timer of the first message (`first_word`), where a user waits for it.
     """
     try:
         code = commands.main(list(arguments), prog_name="crowdsweep", standalone_mode=False, obj=waiting)
@@ -65,7 +65,7 @@ def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None
     except (click.Abort, KeyboardInterrupt):
         say("interrupted", err=True)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe went away, as `head` does
+    except BrokenPipeError:  # the reader of a pipe has closed it, as `head` does
         sys.stderr.close()
         return EXIT_OK
     except Exception as error:

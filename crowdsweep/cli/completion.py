@@ -1,7 +1,6 @@
-"""What the shell completes: commands, options, models, datasets and sweeps; `crowdsweep completion` sets it up.
+"""Shell completion of commands, options, models, datasets and sweeps; `crowdsweep completion` prints its script.
 
-Names come from listings of files that import nothing of what they name, so that a completion takes no longer than
-`--help`.
+Names come from listings of files, without importing what they name, so that a completion is as fast as `--help`.
 """
 
 from collections.abc import Iterable
@@ -13,42 +12,42 @@ from crowdsweep.record.stores import stores_in
 
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 VARIABLE = "_CROWDSWEEP_COMPLETE"
-"""By which a shell asks the command for completions."""
+"""Environment variable with which a shell asks the command for completions."""
 
 
 def models_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the models whose names begin so."""
+    """Returns the models whose names begin with the incomplete word."""
     from crowdsweep.registry.discovery import names
 
     return _beginning(incomplete, names("model"))
 
 
 def datasets_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the datasets whose names begin so; a folder will do as well."""
+    """Returns the datasets whose names begin with the incomplete word, and folders."""
     return [*_beginning(incomplete, dataset_names()), CompletionItem(incomplete, type="dir")]
 
 
 def public_datasets_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the datasets that can be fetched whose names begin so."""
+    """Returns the public datasets (of `crowdsweep fetch`) whose names begin with the incomplete word."""
     from crowdsweep.data.public import PUBLIC_DATASETS
 
     return _beginning(incomplete, PUBLIC_DATASETS)
 
 
 def sweeps_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the sweeps that come along whose names begin so."""
+    """Returns the built-in sweeps whose names begin with the incomplete word."""
     from crowdsweep.sweepfile.named import sweep_names
 
     return _beginning(incomplete, sweep_names())
 
 
 def sweeps_or_files_named(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns what `run` takes: sweeps that come along, and files."""
+    """Returns completions for `run`: built-in sweeps, and files."""
     return [*sweeps_named(context, parameter, incomplete), CompletionItem(incomplete, type="file")]
 
 
 def stores_named(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the sweeps here whose names begin so; a folder will do as well."""
+    """Returns the recorded sweeps here whose names begin with the incomplete word, and folders."""
     known = _beginning(incomplete, (store.name for store in stores_in()))
     return [*known, CompletionItem(incomplete, type="dir")]
 
@@ -56,7 +55,7 @@ def stores_named(_: click.Context, __: click.Parameter, incomplete: str) -> list
 def stores_or_datasets_named(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Returns what `label` takes: folders of sweeps, and datasets."""
+    """Returns completions for `label`: stores of sweeps, and datasets."""
     known = _beginning(incomplete, map(str, stores_in()))
     return [*known, *datasets_named(context, parameter, incomplete)]
 
@@ -76,7 +75,7 @@ def completion(shell: str) -> None:
 
 
 def dataset_names() -> list[str]:
-    """Returns what `data.catalogue.names` does, without what it imports: a shell waits for it."""
+    """Returns the names of `data.catalogue.names`, but without its slow imports, as a shell waits for the result."""
     from crowdsweep.data.search_path import search_path
     from crowdsweep.registry.discovery import names
 

@@ -1,4 +1,4 @@
-"""`crowdsweep data …`: bring labels in, look at them, and make some."""
+"""`crowdsweep data …`: imports, checks, describes and simulates crowd annotations."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +45,7 @@ EXPORT_NAMES = ("same", *(name for name in FORM_NAMES if name != "csv"))
 
 
 def columns_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the options that say what a file of answers is: its form, and which column holds what."""
+    """Adds to a command the options for a file of answers: its form, and the column of each role."""
     for option in reversed(
         (
             click.option(

@@ -1,4 +1,4 @@
-"""`crowdsweep fetch`: a public dataset, from where it lies into a folder that sweeps find by its name."""
+"""`crowdsweep fetch`: downloads a public dataset into a folder where sweeps find it by its name."""
 
 import shlex
 from pathlib import Path

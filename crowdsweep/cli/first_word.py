@@ -1,4 +1,4 @@
-"""The first words of a command, printed while it loads its libraries: longer than people wait in silence."""
+"""The first message of a command, printed if the command is silent for more than a second while it loads libraries."""
 
 from contextlib import suppress
 from threading import Timer
@@ -11,45 +11,47 @@ _PATIENCE_S = 1.0
 
 
 class Waiting:
-    """In the context of a command, somebody started it as a process and waits for its first word."""
+    """Timer of a command's first message; it is in the click context if a user has started the command as a process."""
 
     def __init__(self) -> None:
         self.words = ""
         self._timer: Timer | None = None
 
     def begin(self, words: str) -> None:
-        """Says these words on stderr, or those that stand in their place by then, unless something else is said, or the
-        command ends, within a second."""
+        """Starts the timer: after a second, `words` is printed on stderr, unless `end` is called before.
+
+        The attribute `words` may be replaced meanwhile.
+        """
         self.words = words
         self._timer = Timer(_PATIENCE_S, self._say)
         self._timer.daemon = True
         self._timer.start()
 
     def end(self) -> None:
-        """Says nothing any more."""
+        """Cancels the message."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _say(self) -> None:
-        with suppress(OSError):  # a terminal that was closed costs nobody the rest
+        with suppress(OSError):  # a closed terminal must not end the command
             click.echo(plain(f"{self.words}…"), err=True)
 
 
 def wait_for(context: click.Context) -> None:
-    """Begins to wait for the first word of the command that a group is about to run, whichever it is."""
+    """Starts the timer for the subcommand that a group is about to run."""
     if (waiting := context.find_object(Waiting)) is not None:
         waiting.begin(f"{context.command_path} {context.invoked_subcommand}: loading")
         context.call_on_close(waiting.end)
 
 
 def say_first(what: str) -> None:
-    """Sets the first words of a command."""
+    """Sets the text of the command's first message."""
     if (waiting := _waiting()) is not None:
         waiting.words = what
 
 
 def say_nothing_first() -> None:
-    """Suppresses the first words: the command was asked to be quiet, or has printed something."""
+    """Cancels the command's first message, as the command has printed something or was asked to be quiet."""
     if (waiting := _waiting()) is not None:
         waiting.end()
 

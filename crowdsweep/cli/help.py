@@ -1,13 +1,13 @@
-"""Help that is not cut: a command is listed with its whole first sentence, on as many lines as that takes."""
+"""Untruncated help: commands are listed with their whole first sentence, on as many lines as needed."""
 
 import click
 
 
 class Commands(click.Group):
-    """A group of commands; click cuts what it says of each of them to the rest of one line."""
+    """A group of commands whose list has whole first sentences, which click would truncate to one line."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Called by click: writes the list of commands."""
+        """Writes the list of commands; click calls this method."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, _first_sentence(command)) for name, command in found if command and not command.hidden]
         with formatter.section("Commands"):

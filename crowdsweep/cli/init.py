@@ -1,4 +1,4 @@
-"""`crowdsweep init`: from a file of labels, or a dataset's folder, to a sweep that runs."""
+"""`crowdsweep init`: makes a dataset folder from a file of labels, and a sweep file that can be run."""
 
 import sys
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crowdsweep.sweep.starter.begin import StarterSweep
 
 _NOTHING = "-"
-"""What a person types for no column."""
+"""Input that means no column."""
 
 
 @click.command()
@@ -65,7 +65,7 @@ def init(
         return
     place = folder or Path(source.name.partition(".")[0] or "labels")
     guess = guess_file(source, told, form)
-    check_new(place)  # before anything is asked
+    check_new(place)  # before the user is asked anything
     if guess.first and _on_terminal():
         guess = _confirmed(guess)
     guess = settled(source, guess)
@@ -81,12 +81,12 @@ def init(
 
 
 def _on_terminal() -> bool:
-    """Whether a person can be asked."""
+    """Whether input and messages are on a terminal, so that a user can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _confirmed(guess: "Guess") -> "Guess":
-    """Shows what a table was taken for, and has a person say what it is."""
+    """Shows the guess about a table, and asks the user to confirm or correct it."""
     from crowdsweep.importing.guess import shown_columns
 
     for line in shown_columns(guess):
@@ -116,7 +116,7 @@ def _confirmed(guess: "Guess") -> "Guess":
 
 
 def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
-    """Asks a person for the column of a role; None where there is none."""
+    """Asks the user for the column of a role until the answer is valid; returns None where there is no such column."""
     before = getattr(guess.asked, role) or (None if needed else _NOTHING)
     hint = "" if needed else f", or {_NOTHING} for none"
     while True:
@@ -131,7 +131,7 @@ def _asked_column(guess: "Guess", role: str, *, needed: bool) -> str | None:
 
 
 def _tell(folder: Path, begun: "StarterSweep") -> None:
-    """Says what was written and what to type next."""
+    """Prints what was written, and the commands to run next."""
     from crowdsweep.data.on_disk.description import read_description
     from crowdsweep.sweep.starter.sweep_text import next_commands
 

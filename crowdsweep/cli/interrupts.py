@@ -1,10 +1,12 @@
-"""Ctrl-C in every state of every command: the process is gone seconds after the second press, whatever it does.
+"""Handling of Ctrl-C: whatever a command is doing, the process ends within seconds of the second press.
 
-Python hears a signal between two steps of its main thread, and raises an exception there. That is not enough by itself:
-code in C may not come back for minutes, or drops the exception of Python code that it called; libraries and plug-ins
-catch what is not theirs. So what C drops is raised again; and a thread counts the presses as the system delivers them,
-and ends the process where the exception does not. What the process has started (trials, a cluster of its own, MLflow's
-server) ends when it is gone.
+Python handles a signal between two bytecode steps of its main thread, where the handler raises an exception. This is
+not sufficient. C code may not return for minutes, or may drop the exception of Python code that it called. Libraries
+and plug-ins may catch exceptions that they should not.
+
+Therefore an exception that C code drops is raised again. In addition, a thread counts the presses as the system
+delivers them, and ends the process where the exception does not. Whatever the process has started (trials, its own
+cluster, MLflow's server) ends after the process.
 """
 
 import os
@@ -19,24 +21,24 @@ from crowdsweep.cli.outcome import EXIT_INTERRUPTED
 from crowdsweep.errors import ENDING_SIGNALS, Interrupted, counts_as_press
 
 GRACE_S = 2.5
-"""For what is written and closed after the second press."""
+"""Seconds after the second press for writing and closing files."""
 
 MOMENT_S = 0.02
-"""In which code in C goes on that dropped an exception."""
+"""Seconds before a dropped exception is raised again, in which the C code that dropped it continues."""
 
 NO_PRESS = signal.SIGURG
-"""Interrupts what the main thread waits in, and counts for nothing; where nobody hears it, the system ignores it."""
+"""Signal that interrupts the main thread without counting as a press; a process without a handler ignores it."""
 
 
 class Attention:
-    """Hears SIGINT, SIGTERM and SIGHUP from now on, until the process ends.
+    """Handler of SIGINT, SIGTERM and SIGHUP from its creation until the process ends.
 
-    Each raises `Interrupted` in the main thread, where no part of a command counts them itself. A SIGHUP that the
-    process was started to ignore (`nohup`) stays ignored; a SIGINT is heard also where a script's background job
-    ignores it.
+    Each signal raises `Interrupted` in the main thread, unless a part of a command counts signals itself. A SIGHUP that
+    the process was started to ignore (`nohup`) stays ignored. A SIGINT is handled even where it was ignored, as in the
+    background jobs of a script.
 
     Attributes:
-        presses: how often it was asked to end.
+        presses: number of requests to end the process.
     """
 
     def __init__(self) -> None:
@@ -64,11 +66,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - 
 
 
 def _raised_again(dropped: "sys.UnraisableHookArgs") -> None:
-    """Raises an `Interrupted` again in the main thread; prints other exceptions, as Python does."""
+    """Raises a dropped `Interrupted` again in the main thread; prints other exceptions, as Python does."""
     if not isinstance(dropped.exc_value, Interrupted):
         sys.__unraisablehook__(dropped)
         return
-    # A moment later: what is raised in here would be dropped once more.
+    # The signal comes a moment later, as an exception that is raised here would be dropped again.
     main = threading.main_thread().ident or 0
     again = threading.Timer(MOMENT_S, signal.pthread_kill, (main, NO_PRESS))
     again.daemon = True

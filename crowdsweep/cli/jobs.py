@@ -1,4 +1,4 @@
-"""The job that a sweep was submitted as, found by the sweep's store: how it stands, and its end."""
+"""The cluster job of a submitted sweep, found by the sweep's store: its state, and how to stop it."""
 
 import shlex
 from dataclasses import asdict
@@ -13,8 +13,10 @@ from crowdsweep.record.stores import driver_of
 
 
 def job_of(store: Store) -> dict[str, str] | None:
-    """Returns how the job of a sweep stands, for programs; None where it was not submitted. A cluster that cannot be
-    asked is no error: what it says stands in `state`."""
+    """Returns the note and the state of a sweep's job, for programs; None where the sweep was not submitted.
+
+    A cluster that cannot be reached raises nothing: `state` then has the error message.
+    """
     note = read_job(store) if isinstance(store, Path) else None
     if note is None:
         return None
@@ -30,13 +32,13 @@ def job_of(store: Store) -> dict[str, str] | None:
 
 
 def job_words(job: dict[str, str]) -> str:
-    """Returns the same for a person."""
+    """Returns the job and its state (of `job_of`) in a sentence."""
     record = f"; its record is {job['elsewhere']} there" if job["elsewhere"] else ""
     return f"job {job['job']} of {job['address']}, submitted {job['submitted']}: {job['state']}{record}"
 
 
 def has_begun(store: Store) -> bool:
-    """Whether its driver has written into the record of a sweep that was submitted."""
+    """Whether the driver of a submitted sweep has written into the sweep's record; true for other sweeps."""
     if not isinstance(store, Path) or read_job(store) is None:
         return True
     try:
@@ -46,13 +48,13 @@ def has_begun(store: Store) -> bool:
 
 
 def stop_job(store: Store) -> bool:
-    """Stops a sweep by its job, where it runs on another machine than this as one.
+    """Stops the job of a sweep that runs on another machine, and says so.
 
     Returns:
-        Whether it was: otherwise its driver is on this machine, or it was not submitted.
+        Whether the job was told to stop. False where the sweep was not submitted, or its driver is on this machine.
 
     Raises:
-        BadInput: the job cannot be reached.
+        BadInput: the job has ended already, or the cluster cannot be reached.
     """
     note = read_job(store) if isinstance(store, Path) else None
     driver = driver_of(store)

@@ -1,4 +1,4 @@
-"""The end of `run`: its exit code, and the command lines that continue the sweep."""
+"""The end of `run`: its exit code, and the command lines that resume the sweep."""
 
 import shlex
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ EXIT_OK, EXIT_BAD_INPUT, EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, EXIT_INTERRUPTED 
 
 
 def next_commands(words: Sequence[str], overrides: Sequence[str], store: str) -> "NextSteps":
-    """Returns the command lines that go on with a sweep.
+    """Returns the command lines that resume a sweep, retry its failures, or show its status and report.
 
     Args:
-        words: of this command, with store, engine and address, without the changes.
-        overrides: `--set` of this run.
-        store: of the sweep.
+        words: words of this command line, with store, engine and address, but without `--set`.
+        overrides: values of `--set` in this run.
+        store: store of the sweep.
     """
     from crowdsweep.app import NextSteps
 
@@ -39,7 +39,8 @@ def next_commands(words: Sequence[str], overrides: Sequence[str], store: str) ->
 
 
 def exit_code(outcome: "SweepOutcome") -> int:
-    """Returns 130, 4, 3 or 0, as design and README say."""
+    """Returns 130 (interrupted), 4 (over budget), 3 (trials failed or were lost, or a search failed or was refused, or
+    the cluster was lost) or 0."""
     if outcome.status == "interrupted":
         return EXIT_INTERRUPTED
     if outcome.status == "over_budget":

@@ -1,4 +1,4 @@
-"""Paths as arguments: one that this system cannot have is refused like any other input."""
+"""Paths and stores as arguments of commands; a path that is not valid on this system is an input error."""
 
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ class _Path(click.ParamType):
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:  # noqa: ARG002 - of click
-        """Returns a path.
+        """Returns the path.
 
         Raises:
-            BadInput: it can be none.
+            BadInput: the value cannot be a path.
         """
         return path_named(value)
 
@@ -24,14 +24,14 @@ class _Store(click.ParamType):
     name = "store"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Store:  # noqa: ARG002 - of click
-        """Returns the place of a record.
+        """Returns the store of a record.
 
         Raises:
-            BadInput: it can be none.
+            BadInput: the value can be neither a path nor a URI.
         """
         return store_named(value)
 
 
 PATH = _Path()
 STORE = _Store()
-"""A folder, or a place in an object store."""
+"""A folder, or a prefix in an object store."""

@@ -1,4 +1,4 @@
-"""`crowdsweep run` and `plan`: the sweep that a command is given, planned, or run to the words at its end."""
+"""`crowdsweep run` and `crowdsweep plan`, and the functions that other commands use to run a sweep."""
 
 import shlex
 from pathlib import Path
@@ -33,7 +33,7 @@ sweep_argument = click.argument("sweep", metavar="SWEEP", type=PATH, shell_compl
 
 
 def asked_sweep(sweep: Path, overrides: tuple[str, ...]) -> "SweepConfig":
-    """Returns the sweep, and says what a person should know of it.
+    """Returns the configuration of a sweep, and prints notes on it to standard error.
 
     Raises:
         BadInput: the sweep cannot be used.
@@ -51,7 +51,7 @@ def run_to_the_end(
     notify_command: str | None = None,
     **how: "Unpack[How]",
 ) -> int:
-    """Runs a sweep as `app.run_to_the_end` does, prints what it found and how to go on; returns the exit code."""
+    """Runs a sweep as `app.run_to_the_end` does, prints results and next commands, and returns the exit code."""
     from crowdsweep import app
 
     def show(found: "AnalysedSweep") -> None:

@@ -1,5 +1,5 @@
-"""Commands about the records of sweeps: which are here, how far one is, how two differ, and how to end
-one from another terminal."""
+"""Commands on the records of sweeps: listing them, the status of one, comparing several, and stopping one that runs in
+another terminal."""
 
 import shlex
 from datetime import UTC, datetime
@@ -15,11 +15,11 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_below
 
 store_argument = click.argument("store", metavar="[DIR]", required=False, type=STORE, shell_complete=stores_named)
-"""Where a sweep's record is, or its name below crowdsweep-runs/; the latest there where it is left out."""
+"""Argument for a sweep's store, or its name below crowdsweep-runs/; where it is left out, the latest sweep there."""
 
 
 def named_store(given: Store | None) -> Store:
-    """Returns the store that a person means, and says which one where none was given.
+    """Returns the store that an argument names; where it is None, the latest one, whose path is then printed.
 
     Raises:
         BadInput: there is no such store.

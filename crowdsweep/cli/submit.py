@@ -1,4 +1,4 @@
-"""Sends a sweep to a Ray cluster as one of its jobs, and what runs there."""
+"""`crowdsweep submit`: sends a sweep to a Ray cluster as a job; and the hidden command that runs there."""
 
 import os
 import shlex
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crowdsweep.engine.ray_jobs import JobState
 
 ENTRYPOINT = "exec python -P -m crowdsweep submitted"
-"""Where the shell gives way to the driver, a signal to the job is one to the driver."""
+"""Command of the job; with `exec` the driver replaces the shell, so that signals to the job reach the driver."""
 
 
 @click.command()
@@ -99,7 +99,7 @@ def submit(
     jobs = Jobs(where)
     with tempfile.TemporaryDirectory(prefix="crowdsweep-package-") as folder:
         pack(config, order, Path(folder))
-        if isinstance(place, Path):  # a record in an object store is found by every machine, without a note
+        if isinstance(place, Path):  # a record in an object store needs no note, as every machine finds it
             write_job(place, note)
         jobs.submit(note.job, Path(folder), ENTRYPOINT, {"RAY_JOB_STOP_WAIT_TIME_S": str(STOPS_IN_S)})
     again = f"`crowdsweep status {shlex.quote(str(place))}` says how far it is, `crowdsweep stop` ends it"
@@ -134,7 +134,11 @@ def submitted() -> int:
 
 
 def _check_is_seen(store: Path, job: str) -> None:
-    """Checks that the folder which this machine calls so is the one that the sweep was submitted with."""
+    """Checks that this path is, on this machine, the folder that the sweep was submitted with.
+
+    Raises:
+        BadInput: it is another folder, or there is none.
+    """
     note = read_job(store)
     if note is None or note.job != job:
         raise BadInput(
@@ -145,7 +149,10 @@ def _check_is_seen(store: Path, job: str) -> None:
 
 
 def _exit_code(state: "JobState") -> int:
-    """Returns what `run` would have returned there; says why where there is no such thing."""
+    """Returns the exit code of `run` in the job.
+
+    Where the job has no such code, prints its message, and returns 130 for a stopped job, else 2.
+    """
     if state.status == "SUCCEEDED":
         return EXIT_OK
     known = (EXIT_BAD_INPUT, EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, EXIT_INTERRUPTED)

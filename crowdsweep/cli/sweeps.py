@@ -1,4 +1,4 @@
-"""The sweeps that come with crowdsweep: listed, copied, and the tour."""
+"""`crowdsweep sweeps` and `crowdsweep demo`: lists, prints and runs the built-in sweeps."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Output of the command line: sentences, which break between words where a terminal is too narrow, and JSON."""
+"""Output of the command line: messages, wrapped between words to the width of the terminal, and JSON."""
 
 import json
 import sys
@@ -13,16 +13,16 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for 
 
 
 def json_text(value: Any) -> str:
-    """Returns JSON as every command prints it, for `as_json`."""
+    """Returns a value as JSON, in the format of all commands with the option `as_json`."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def say(text: object, *, err: bool = False) -> None:
-    """Prints a message: whole lines, as they are, where nobody looks at a terminal.
+    """Prints a message, wrapped on a terminal and unchanged elsewhere.
 
     Args:
-        text: of the message.
-        err: to standard error.
+        text: the message.
+        err: whether to print to standard error.
     """
     say_nothing_first()
     click.echo(wrapped(str(text), columns_of(sys.stderr if err else sys.stdout)), err=err)

@@ -1,1 +1,1 @@
-"""Sections that only the reports of some sweeps have."""
+"""Optional sections of a report, which only some sweeps have."""

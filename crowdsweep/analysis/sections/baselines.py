@@ -1,7 +1,7 @@
-"""Predictions that take no fit, beside the models of every dataset whose label distributions are compared.
+"""Baselines that need no fit, for datasets whose models are ranked against label distributions.
 
-Trials keep their scores (`trial.baselines`): the crowd's mean distribution, the uniform one, and each training item's
-own. They stand there whatever models the sweep file names.
+The baselines are the crowd's mean distribution, the uniform distribution, and each training item's own label
+distribution. Trials store their scores (`trial.baselines`), so they are shown whatever models the sweep file names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ _NAMES = (MARGINAL, UNIFORM, HISTOGRAM)
 
 
 def baseline_values(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, MetricValues]:
-    """Returns the scores by dataset and its parameters, of those whose trials kept any."""
+    """Returns (dataset, parameters) → baseline scores, for datasets whose trials stored any."""
     kept: dict[Place, dict[int, Artifact]] = {}
     for one in counted(state, trials):
         if BASELINES in one.result.kept:
@@ -44,13 +44,13 @@ def baseline_values(state: JournalState, trials: Iterable[ShownTrial], rows: Row
 
 @dataclass(frozen=True, kw_only=True)
 class Baselines:
-    """Predictions that take no fit beside a dataset's models, by the metrics that rank these.
+    """Scores of the baselines on one dataset, by the metrics that rank its models.
 
     Attributes:
-        metrics: the one that ranks on every split that is scored against distributions, and accuracy.
-        values: baseline → the value of each metric, None where it has none.
-        ranking: baseline → the metric of its split that ranks, and the value: the items' own answers by that of the
-            training items. Of those that have one.
+        metrics: the ranking metric on each split where the baselines have it, and accuracy on the ranking split.
+        values: baseline → value of each metric, None where it has none.
+        ranking: baseline → (ranking metric on the baseline's split, its value), for baselines that have one. The split
+            is that of the ranking metric; for the items' own distributions it is the training items.
     """
 
     metrics: Sequence[str]
@@ -59,8 +59,9 @@ class Baselines:
 
 
 def baselines_beside(block: DatasetComparison, values: MetricValues) -> Baselines | None:
-    """Returns the baselines of a dataset; None where its models are not ranked against distributions, or no baseline is
-    known.
+    """Returns the baselines of a dataset.
+
+    None where its models are not ranked against label distributions, or no baseline score is known.
     """
     split, kind = block.metric.partition("_")[0], metric_kind(block.metric)
     if not _compares_distributions(block, values):
@@ -76,6 +77,6 @@ def baselines_beside(block: DatasetComparison, values: MetricValues) -> Baseline
 
 
 def _compares_distributions(block: DatasetComparison, values: MetricValues) -> bool:
-    """Whether the metric that ranks compares predictions with label distributions, and is known of the baselines."""
+    """Whether the ranking metric compares predictions with label distributions, and the baselines have it."""
     name = block.metric.partition(".")[0]
     return not block.references.gold.get(name.partition("_")[0], True) and (MARGINAL, name) in values

@@ -23,9 +23,9 @@ class CrowdMatrix:
 
     Attributes:
         place: dataset and its parameters, canonical JSON.
-        model: whose estimate it is.
+        model: label of the model that estimates it.
         matrix: [true][observed], mean over seeds; rows sum to one.
-        class_names: in the order of the rows; empty where they are not known.
+        class_names: names of the classes, in the order of the rows; empty where they are not known.
     """
 
     place: Place
@@ -35,7 +35,7 @@ class CrowdMatrix:
 
     @property
     def right(self) -> float:
-        """Mean over classes of the probability that an answer is right."""
+        """Probability that a label is right, as a mean over classes."""
         return float(np.mean(np.diagonal(np.asarray(self.matrix))))
 
     @property
@@ -48,7 +48,7 @@ class CrowdMatrix:
 def crowd_matrices(
     state: JournalState, trials: Iterable[ShownTrial], comparison: Comparison, rows: Rows
 ) -> list[CrowdMatrix]:
-    """Returns the crowd's matrix on each dataset that has one."""
+    """Returns the crowd's confusion matrix on each dataset that has one, of the best ranked model that estimates it."""
     by_cell: dict[tuple[str, str, str, str], list[Any]] = {}
     names: dict[Place, Sequence[str]] = {
         (row.dataset, canonical_json(dict(row.dataset_params))): row.class_names for row in state.plan.datasets

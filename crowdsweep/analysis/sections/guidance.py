@@ -1,9 +1,11 @@
-"""What guidance by clusters adds or costs, and what each kind of projection onto clusters does.
+"""Effect of guidance by clusters on the score, and effect of each kind of projection onto clusters.
 
-Weerasooriya, Ororbia and Homan put a classifier around a model of clusters: it learns the distributions of clusters
-instead of the items' own, and its predictions are projected onto clusters. The section sets, for each such model, its
-classifier's predictions as they are beside the plain classifier's (`pd` with the same network, the best where there are
-several), and projected ones beside those as they are, on the same seeds and items, whatever the sign.
+In the guided models of Weerasooriya, Ororbia and Homan, a classifier learns the label distributions of clusters instead
+of those of single items. Its predictions are then projected onto clusters.
+
+For each guided model the section compares the unprojected predictions of its classifier with those of the plain
+classifier (`pd` with the same network; the best where there are several). It also compares the projected predictions
+with the unprojected ones. All comparisons are on the same seeds and items, and are shown whatever their sign.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,21 +21,22 @@ from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.state import JournalState
 
 PLAIN = "pd"
-_SNAP = "test_snap"  # the hyper-parameter of guided models, and what their predictor's uses are called after
+_SNAP = "test_snap"  # hyper-parameter of guided models: the use of predictions (`Use`) that the model labels with
 Use = Literal["none", "soft", "hard"]
-"""What is done with a guided classifier's prediction: nothing, or it is projected onto all clusters or the best one."""
+"""Projection of a guided classifier's prediction: none, onto all clusters, or onto the best one."""
 _PROJECTED: tuple[Use, ...] = ("soft", "hard")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuidedPrediction:
-    """A guided model's prediction beside another.
+    """Comparison of a guided model's prediction with another one.
 
     Attributes:
-        model: what the sweep file calls it.
-        use: of its prediction.
-        plain: the plain classifier beside it; empty where it stands beside its own prediction as it is.
-        scores: of both, this one first.
+        model: label of the guided model.
+        use: projection of its prediction.
+        plain: label of the plain classifier that it is compared with; empty where it is compared with its own
+            unprojected prediction.
+        scores: scores of both predictions, this one first.
     """
 
     model: str
@@ -44,12 +47,12 @@ class GuidedPrediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Guidance:
-    """What guidance does on one dataset.
+    """Effect of guidance on one dataset.
 
     Attributes:
-        dataset: as its comparison is called.
-        metric: that compares.
-        predictions: each beside another.
+        dataset: title of the dataset's comparison.
+        metric: the metric that compares.
+        predictions: comparisons of predictions.
     """
 
     dataset: str
@@ -59,7 +62,7 @@ class Guidance:
 
 @dataclass
 class _Runs:
-    """The counted trials of one model on one dataset, all at one point."""
+    """Counted trials of one model on one dataset, all at one point; `key` maps seed → trial key."""
 
     label: str
     model: str
@@ -67,18 +70,18 @@ class _Runs:
     key: dict[int, str] = field(default_factory=dict[int, str])
 
     def same_network(self, other: "_Runs") -> bool:
-        """Returns whether the other model's classifier is of the same kind."""
+        """Whether the other model has the same kind of network."""
         return self.params.get("network") == other.params.get("network")
 
     def metric(self, plain: str, use: str) -> str:
-        """Returns the full name of a metric of one use: the use that the model labels with has no suffix."""
+        """Returns the full name of a metric for one use; there is no suffix for the use that the model labels with."""
         return plain if self.params.get(_SNAP, use) == use else f"{plain}.{use}"
 
 
 def guidance_of(
     state: JournalState, trials: Iterable[ShownTrial], rows: Rows, blocks: Sequence[DatasetComparison]
 ) -> list[Guidance]:
-    """Returns what guidance does on each dataset on which a guided model ran."""
+    """Returns the effect of guidance on each dataset on which a guided model ran."""
     ran, kept = _ran(state, trials), KeptScores(state, rows)
     found: list[Guidance] = []
     for block in blocks:

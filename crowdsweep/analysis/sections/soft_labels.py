@@ -1,7 +1,8 @@
-"""Whether soft labels help: each mtl beside the stl that has the same labels and the same network.
+"""Whether soft labels help: each `mtl` model compared with the `stl` model of the same labels and network.
 
-The section stands where both ran on a dataset. Beside our paired test it has the bootstrap of the paper that compares
-them, and how peaked the soft labels are of what both get right, one of them, or neither (its Table 3).
+The section exists for datasets on which both ran. Besides the paired test of crowdsweep, it has the bootstrap test of
+Fornaciari et al. (2021), and how peaked the soft labels are of the items that both models, one or none get right (Table
+3 of that paper).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,15 +24,15 @@ from crowdsweep.record.state import JournalState
 
 @dataclass(frozen=True, kw_only=True)
 class SoftLabelPair:
-    """An mtl beside an stl.
+    """Comparison of an `mtl` model with an `stl` model.
 
     Attributes:
-        multi, single: what the sweep file calls them.
-        labels: that both trained on: `silver` or `gold`.
-        scores: of both, mtl first.
-        bootstrap_p: of Fornaciari et al. (2021); None where the scores of single items are not known.
-        kurtosis: mean excess kurtosis of the votes' soft labels and the number of predictions, of those that both get
-            right, mtl alone, stl alone, neither; empty where no votes of the scored items are known.
+        multi, single: labels of the `mtl` and the `stl` model in the sweep file.
+        labels: the labels that both trained on: `silver` or `gold`.
+        scores: scores of both, `mtl` first.
+        bootstrap_p: p value of the bootstrap of Fornaciari et al. (2021); None where item scores are not known.
+        kurtosis: (mean excess kurtosis of the votes' soft labels, number of predictions) for the predictions that both
+            models, only `mtl`, only `stl` and neither get right; empty where no votes of the scored items are known.
     """
 
     multi: str
@@ -44,12 +45,12 @@ class SoftLabelPair:
 
 @dataclass(frozen=True, kw_only=True)
 class SoftLabels:
-    """What soft labels do on one dataset.
+    """Effect of soft labels on one dataset.
 
     Attributes:
-        dataset: with its parameters, in words.
-        metric: the accuracy that compares.
-        pairs: each mtl beside its stl.
+        dataset: the dataset with its parameters, in words.
+        metric: the accuracy that compares: on test items, else on dev items.
+        pairs: each `mtl` model with its `stl` model.
     """
 
     dataset: str
@@ -59,19 +60,19 @@ class SoftLabels:
 
 @dataclass
 class _Runs:
-    """The counted trials of one model of a sweep on one dataset."""
+    """Counted trials of one model on one dataset: any one of them, and seed → key of all."""
 
     trial: ShownTrial
     key: dict[int, str] = field(default_factory=dict[int, str])
 
     @property
     def what(self) -> tuple[str, str]:
-        """What must be the same of two models that are compared."""
+        """The settings in which two compared models must agree: labels and network."""
         return self.trial.spec.params["labels"], self.trial.spec.params["network"]
 
 
 def soft_labels_of(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> list[SoftLabels]:
-    """Returns what soft labels do on each dataset on which stl and mtl both ran."""
+    """Returns the effect of soft labels on each dataset on which `stl` and `mtl` have a common seed."""
     kept = KeptScores(state, rows)
     found: list[SoftLabels] = []
     for dataset, (metric, models) in _ran(state, trials).items():
@@ -90,7 +91,7 @@ def soft_labels_of(state: JournalState, trials: Iterable[ShownTrial], rows: Rows
 
 
 def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> Mapping[str, tuple[str, Mapping[str, _Runs]]]:
-    """Returns by dataset which accuracy compares, and the models that have it."""
+    """Returns dataset → (the accuracy that compares, label → trials of that model)."""
     found: dict[str, tuple[str, dict[str, _Runs]]] = {}
     among = {row.dataset for row in state.plan.datasets}
     for one in counted(state, trials):
@@ -120,7 +121,7 @@ def _compared(
 def _by_item(
     kept: KeptScores, metric: str, single: _Runs, multi: _Runs
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yields for each seed that both have what each scores of the items, stl's first. Items may differ by seed."""
+    """Yields for each common seed: the seed, item scores of `stl`, item scores of `mtl`. Items may differ by seed."""
     for seed in sorted(single.key.keys() & multi.key.keys()):
         keys = single.key[seed], multi.key[seed]
         known = kept(keys, metric)
@@ -131,7 +132,7 @@ def _by_item(
 def _kurtosis(
     state: JournalState, rows: Rows, kept: KeptScores, metric: str, single: _Runs, multi: _Runs
 ) -> Sequence[tuple[float, int]]:
-    """Returns what `SoftLabelPair.kurtosis` is."""
+    """Returns the value of `SoftLabelPair.kurtosis`."""
     name, parts = kurtosis_name(metric.partition("_")[0]), []
     for seed, theirs, mine in _by_item(kept, metric, single, multi):
         artifact = state.results[multi.key[seed]].kept.get(name)

@@ -1,4 +1,4 @@
-"""Fits and points that the early stopping of searches ended, and the steps that this saved."""
+"""Fits that the early stopping of searches ended, and the training steps that this saved."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from crowdsweep.record.state import JournalState
 
 @dataclass(frozen=True, kw_only=True)
 class StoppedFits:
-    """The fits of one search, of which some were stopped early.
+    """Fits of one search, some of which were stopped early.
 
     Attributes:
-        metric: that curves are of.
-        whole: curves of the fits that went to their end.
-        stopped: curves of the others, up to where they were stopped.
-        steps: epochs or EM steps of all of them together.
-        steps_whole: how many there would have been, had each stopped fit gone on for as long as usual: for the median
-            of the whole ones.
+        metric: metric of the curves.
+        whole: curves of the fits that were not stopped.
+        stopped: curves of the stopped fits, up to their last step.
+        steps: total number of epochs or EM steps.
+        steps_whole: estimated total without early stopping: each stopped fit counts with the median number of steps of
+            the other fits, or its own where that is larger.
     """
 
     metric: str
@@ -31,7 +31,7 @@ class StoppedFits:
 
     @property
     def words(self) -> str:
-        """What was stopped and saved, in a sentence."""
+        """A sentence on the number of stopped fits and the saved steps."""
         n = len(self.whole) + len(self.stopped)
         share = 100 * self.steps / self.steps_whole if self.steps_whole else 100.0
         return (
@@ -41,7 +41,7 @@ class StoppedFits:
 
 
 def stopped_fits(state: JournalState, trials: Iterable[ShownTrial]) -> dict[str, StoppedFits]:
-    """Returns search key → its fits, of searches of which at least one was stopped early."""
+    """Returns search key → its fits, for searches in which at least one fit was stopped early."""
     results: dict[str, dict[str, TrialResult]] = {}
     for trial in trials:
         result = state.results.get(trial.spec.key)

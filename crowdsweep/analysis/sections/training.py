@@ -1,4 +1,4 @@
-"""Scores of dev items while models trained, of the trials that a report counts, or of a search."""
+"""Learning curves: scores on dev items during training, for the trials that a report counts or those of searches."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,11 +16,11 @@ Curves = dict[str, dict[str, list[Steps]]]
 def training_curves(
     state: JournalState, trials: Iterable[ShownTrial], *, searched: bool = False
 ) -> dict[Place, Curves]:
-    """Returns the curves by dataset and its parameters; of curves with at least two steps.
+    """Returns (dataset, parameters) → curves, leaving out curves of fewer than two steps.
 
     Args:
-        state, trials: of the sweep.
-        searched: those of its searches, in place of those that the report counts.
+        state, trials: state of the sweep, and its shown trials.
+        searched: whether to return curves of search trials, in place of those of trials that the report counts.
     """
     found: dict[Place, Curves] = {}
     for trial in trials:

@@ -1,8 +1,8 @@
-"""Annotators whom a model was not trained on: how well their answers are predicted once it has seen a few of them.
+"""Unseen annotators: how well a model predicts the labels of annotators that it was not trained on.
 
-From what a trial kept as `unseen_loglik`: of each annotator that it left out the mean log-probability of answers, by
-the mean of the annotators that it knows, and by what it inferred of this one from other answers (Algorithm 4 of
-Weerasooriya, Ororbia and Homan).
+Trials store the array `unseen_loglik`, with a row per left-out annotator. It holds two mean log-probabilities of the
+annotator's labels: under the mean of the known annotators, and under what the model inferred of this annotator from
+other labels (Algorithm 4 of Weerasooriya, Ororbia and Homan).
 """
 
 from collections.abc import Iterable
@@ -20,14 +20,14 @@ LOGLIK = "unseen_loglik"
 
 @dataclass(frozen=True, kw_only=True)
 class UnseenAnnotators:
-    """The annotators that one model left out of training, by its first seed.
+    """Predictions for the annotators that one model left out of training, at its first seed.
 
     Attributes:
-        model: what the sweep file calls it.
-        n_annotators: how many.
-        as_mean, inferred: log-probability of an answer in nats, over the annotators: by the mean of those that the
-            model knows, and by what it inferred of this one.
-        gain: of the latter over the former, annotator by annotator.
+        model: label of the model.
+        n_annotators: number of left-out annotators.
+        as_mean, inferred: log-probability of a label in nats, as estimates over the annotators: under the mean of the
+            known annotators, and under what the model inferred of this annotator.
+        gain: estimate of `inferred` minus `as_mean`, over the annotators.
     """
 
     model: str
@@ -40,11 +40,11 @@ class UnseenAnnotators:
 def unseen_annotators(
     state: JournalState, trials: Iterable[ShownTrial], rows: Rows
 ) -> dict[Place, list[UnseenAnnotators]]:
-    """Returns by dataset and its parameters the models that left annotators out."""
+    """Returns (dataset, parameters) → models that left annotators out."""
     found: dict[Place, list[UnseenAnnotators]] = {}
     for kept in first_seeds(state, trials, rows, (LOGLIK,)):
         loglik = kept.arrays[LOGLIK]
-        if loglik.ndim != 2 or loglik.shape[1] != 2 or not len(loglik):  # a plug-in's own array of this name
+        if loglik.ndim != 2 or loglik.shape[1] != 2 or not len(loglik):  # a plug-in may use this name for another array
             continue
         as_mean, inferred = (estimate(column.tolist()) for column in loglik.T)
         one = UnseenAnnotators(

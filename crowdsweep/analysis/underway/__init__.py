@@ -1,1 +1,1 @@
-"""What a sweep that runs is at: how far, how long it still takes, and the best so far. Decides nothing."""
+"""State of a running sweep: its progress, the time left and the best models so far. Makes no decisions."""

@@ -1,4 +1,4 @@
-"""Waits for a sweep to begin that somebody wants to look at."""
+"""Waiting for a sweep to begin, for a command that shows its progress."""
 
 import time
 from collections.abc import Callable
@@ -9,19 +9,20 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import asked_store, driver_of
 
 PATIENCE = 60
-"""Seconds for which a driver that is to begin is waited for."""
+"""Seconds to wait for a driver that has not started yet."""
 
 
 def begun_store(
     given: Store | None, tell: Callable[[str], object], *, sleep: Callable[[float], None] = time.sleep
 ) -> Store:
-    """Returns where a sweep's record is, as `asked_store`, once its driver has written the first row. A driver at
-    work, which may load data first, is waited for without end; one that is still to begin, for `PATIENCE` seconds.
+    """Returns a sweep's store, as `asked_store` finds it, once its driver has written the first row of the journal.
+
+    Waits without limit for a driver that is at work, as it may be loading data; else for `PATIENCE` seconds.
 
     Args:
         given: as for `asked_store`.
-        tell: takes in words what is waited for, or which sweep is the latest.
-        sleep: waits so many seconds.
+        tell: receives a message on what the function waits for, or on which sweep is the latest.
+        sleep: waits for a number of seconds.
 
     Raises:
         BadInput, JournalError: there is no such folder, or no sweep in it, and none has begun meanwhile.
@@ -35,7 +36,7 @@ def begun_store(
                     tell(f"{store}: the latest sweep here")
                 return store
             if waited >= PATIENCE and driver_of(store) is None:
-                read_journal(store)  # which says that there is none
+                read_journal(store)  # raises, as there is no sweep
         except BadInput:
             if waited >= PATIENCE:
                 raise

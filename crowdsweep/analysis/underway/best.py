@@ -1,8 +1,8 @@
 """The best model of each dataset so far, by the rules of the report.
 
-One metric a dataset, the one that the report would rank by of what there is now; models that saw gold never count, nor
-re-scored points that do not stand for their search. Before the first reported trial, the points of searches are
-compared by what they are searched for, and it is said that they are.
+Each dataset has one metric: the one that the report would rank by, given the trials so far. Models that saw gold do not
+count, nor do re-scored points other than the selected one of their search. Before the first trial of the report phase,
+points of searches are compared by the metric that is searched for; `Best.phase` is then `search`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from crowdsweep.record.spec import Phase, TrialSpec, canonical_json
 
 @dataclass(frozen=True, kw_only=True)
 class Best:
-    """The best cell of a dataset so far: its mean over `seeds` trials, of the report or of a search."""
+    """The best cell of a dataset so far: its mean over `seeds` trials of the report or search phase."""
 
     model: str
     metric: str
@@ -30,7 +30,7 @@ class Best:
 
 @dataclass(kw_only=True)
 class _Cell:
-    """One point of one model: sums over its trials that went well."""
+    """Sums of each metric over the successful trials of one point of one model."""
 
     model: str
     search: str
@@ -43,11 +43,11 @@ class _Cell:
 
 
 class BestByDataset:
-    """Keeps the sums that the best of each dataset is found by.
+    """Running sums of metrics, from which the best cell of each dataset is found.
 
     Args:
         config: the sweep file, with every default.
-        plan: what it asks for.
+        plan: the plan of the sweep.
     """
 
     def __init__(self, config: Mapping[str, Any], plan: PlanRecord) -> None:
@@ -63,8 +63,10 @@ class BestByDataset:
         self._cells: dict[str, dict[tuple[Phase, str, str], _Cell]] = {}
 
     def expect(self, spec: TrialSpec, label: str, search: str) -> None:
-        """Takes note of a trial before it has run: the first re-scored point of a search is the one that stands for
-        it, as long as any of its trials goes well."""
+        """Registers a trial before it has run.
+
+        The order matters: the first registered re-scored point with a successful trial represents its search.
+        """
         if (search or spec.cell_key) not in self._saw_gold:
             place = _place(spec.dataset, spec.dataset_params)
             if place not in self._names:
@@ -73,7 +75,7 @@ class BestByDataset:
             cells.setdefault((spec.phase, search, spec.cell_key), _Cell(model=label, search=search, phase=spec.phase))
 
     def add(self, spec: TrialSpec, search: str, metrics: Mapping[str, float]) -> None:
-        """Takes the metrics of an expected trial that went well."""
+        """Adds the metrics of a registered trial that succeeded."""
         cells = self._cells.get(_place(spec.dataset, spec.dataset_params), {})
         cell = cells.get((spec.phase, search, spec.cell_key))
         if cell is not None:
@@ -82,13 +84,13 @@ class BestByDataset:
                 cell.counts[name] = cell.counts.get(name, 0) + 1
 
     def found(self) -> dict[str, Best]:
-        """Returns the best cell of each dataset that has one, by the dataset as people call it."""
+        """Returns dataset, in words → its best cell, for datasets that have one."""
         bests = ((self._names[place], self._best(place, list(cells.values()))) for place, cells in self._cells.items())
         return {dataset: best for dataset, best in bests if best is not None}
 
     def _best(self, place: str, cells: Sequence[_Cell]) -> Best | None:
         scored = [cell for cell in cells if cell.counts]
-        reported: dict[str, _Cell] = {}  # the first point of each search, and every fixed one
+        reported: dict[str, _Cell] = {}  # the first point of each search, and every fixed point
         for number, cell in enumerate(scored):
             if cell.phase == "report":
                 reported.setdefault(cell.search or str(number), cell)

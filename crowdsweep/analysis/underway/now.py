@@ -1,4 +1,4 @@
-"""Batches that run at this moment: no record holds them, so the driver reports them to whoever shows them."""
+"""Snapshot of the running batches. No record holds them, so the driver reports them to the views that show them."""
 
 import json
 import time
@@ -12,20 +12,21 @@ from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgr
 from crowdsweep.record.state import JournalState
 from crowdsweep.units import clock_words, left_words
 
-_LONGEST = 60  # points of a learning curve: of a longer one every other is left out
-_MOST = 60  # trials that are told of
+_LONGEST = 60  # points of a learning curve; a longer curve is thinned to every second point
+_MOST = 60  # running trials in a snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningTrial:
-    """A trial that a slot works on.
+    """A trial that is running in a slot.
 
     Attributes:
-        model, dataset: as people call them.
-        slot: as its engine calls it; empty where it has not said.
-        metric: that the curve is of.
-        step: that it last reported, from 1; 0 before the first.
-        curve: (step, score) so far.
+        model, dataset: label of the model; the dataset with its parameters, in words.
+        seed: seed of the trial.
+        slot: the engine's name for the slot; empty where the engine has not reported it.
+        metric: metric of the curve.
+        step: the last reported step, from 1; 0 before the first report.
+        curve: (step, score) pairs so far.
     """
 
     model: str
@@ -39,12 +40,13 @@ class RunningTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class SlotAtWork:
-    """What a slot fits of one model on one dataset, side by side.
+    """The trials of one model on one dataset that a slot fits together.
 
     Attributes:
-        trials: how many.
-        first_step, last_step: the least and the most that one of them has reported; 0 before the first.
-        score: mean of their latest scores; None where none has any.
+        slot, model, dataset, metric: as for `RunningTrial`.
+        trials: number of trials.
+        first_step, last_step: lowest and highest step that any of the trials has reached; 0 before the first report.
+        score: mean of the trials' latest scores; None where no trial has a score.
     """
 
     slot: str
@@ -59,13 +61,13 @@ class SlotAtWork:
 
 @dataclass(frozen=True, kw_only=True)
 class Now:
-    """A moment of a sweep.
+    """Snapshot of a running sweep.
 
     Attributes:
-        slots: batches that can run at once.
-        lost: actors that died so far.
-        times: how long it has taken, and will take as far as can be told.
-        running: the trials that began first come first, at most 60.
+        slots: number of batches that can run at once.
+        lost: number of actors that have died so far.
+        times: elapsed time and, where it can be estimated, the time left, in words.
+        running: running trials in the order in which they began, at most 60.
     """
 
     slots: int
@@ -75,7 +77,7 @@ class Now:
 
     @property
     def words(self) -> str:
-        """Slots and times, in a line."""
+        """Busy slots, times and lost actors, in one line."""
         busy = len({trial.slot for trial in self.running if trial.slot})
         parts = [f"{min(busy, self.slots)} of {self.slots} slots at work", self.times]
         parts += [f"{self.lost} lost on the way"] if self.lost else []
@@ -83,14 +85,14 @@ class Now:
 
     @property
     def at_work(self) -> list[SlotAtWork]:
-        """What each slot works on."""
+        """Running trials, grouped by slot, model and dataset."""
         groups: dict[tuple[str, str, str], list[RunningTrial]] = {}
         for trial in self.running:
             groups.setdefault((trial.slot, trial.model, trial.dataset), []).append(trial)
         return [_at_work(trials) for trials in groups.values()]
 
     def to_json(self) -> str:
-        """Returns it as one line."""
+        """Returns the snapshot as one line of JSON."""
         return json.dumps(asdict(self))
 
 
@@ -109,7 +111,7 @@ def _at_work(trials: Sequence[RunningTrial]) -> SlotAtWork:
 
 
 def now_of(text: str) -> Now:
-    """Returns what `Now.to_json` wrote."""
+    """Returns the snapshot that `Now.to_json` wrote."""
     told: dict[str, Any] = json.loads(text)
     running = [_trial_of(one) for one in told.pop("running")]
     return Now(**told, running=running)
@@ -124,8 +126,8 @@ class Watch:
     """Follows a sweep event by event.
 
     Args:
-        look: tells what the journal says, for a sweep that goes on.
-        clock: seconds, monotonic.
+        look: returns the current state of the journal, for a sweep that is resumed.
+        clock: monotonic clock, in seconds.
     """
 
     def __init__(self, look: Callable[[], JournalState], clock: Callable[[], float] = time.monotonic) -> None:
@@ -134,7 +136,7 @@ class Watch:
         self._curves: dict[str, list[tuple[int, float]]] = {}
 
     def take(self, event: Event) -> None:
-        """Takes one event."""
+        """Updates the snapshot with one event."""
         self._progress.take(event)
         match event:
             case TrialStarted(key=key, slot=slot):
@@ -153,10 +155,10 @@ class Watch:
                 pass
 
     def now(self, slots: int) -> Now:
-        """Returns this moment.
+        """Returns the snapshot at this moment.
 
         Args:
-            slots: batches that can run at once.
+            slots: number of batches that can run at once.
         """
         left = self._progress.left()
         gone = f"{clock_words(self._progress.elapsed_s)} gone"

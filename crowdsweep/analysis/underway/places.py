@@ -1,4 +1,4 @@
-"""Where the trials of a sweep ran, from its record."""
+"""Hosts and devices on which the trials of a sweep ran, from its record."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,12 +9,13 @@ from crowdsweep.record.state import JournalState
 
 @dataclass(kw_only=True)
 class PlaceOfTrials:
-    """A machine and a device, with what ran there.
+    """Trials that ran on one device of one host.
 
     Attributes:
-        ended, failed: trials; those that failed are among those that ended.
-        seconds: of the trials, each its share of its batch.
-        peak_bytes: the highest of a process.
+        host, device: the host and its device.
+        ended, failed: number of trials that ended, and of those that failed among them.
+        seconds: total seconds of the trials, where each counts with its share of its batch.
+        peak_bytes: highest peak memory of a process.
     """
 
     host: str
@@ -26,7 +27,7 @@ class PlaceOfTrials:
 
 
 def places_of_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[PlaceOfTrials]:
-    """Returns each machine and device, those that ran most first."""
+    """Returns each host and device with its trials, the one with most trials first."""
     found: dict[tuple[str, str], PlaceOfTrials] = {}
     for key in one_each(trials):
         result = state.results.get(key)

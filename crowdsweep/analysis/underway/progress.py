@@ -38,10 +38,11 @@ class AskedTrial:
     """A trial that the sweep asks for.
 
     Attributes:
-        label: of its model.
-        dataset: with its parameters, as people call it.
-        search: that it belongs to; empty where its point is fixed.
-        metric: the metric that is scored while it trains.
+        spec: the trial.
+        label: label of its model.
+        dataset: the dataset with its parameters, in words.
+        search: key of the search that it belongs to; empty where its point is fixed.
+        metric: the metric that is scored during training.
     """
 
     spec: TrialSpec
@@ -52,11 +53,12 @@ class AskedTrial:
 
 
 class Progress:
-    """Counts, bests and the time left.
+    """Counts of trials, the best models and the time left of a sweep.
 
     Args:
-        look: tells what the journal says now, for a sweep that goes on; None where there is nothing before this driver.
-        clock: seconds, monotonic.
+        look: returns the current state of the journal, for a sweep that is resumed; None where there is no journal to
+            read.
+        clock: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -64,33 +66,38 @@ class Progress:
     ) -> None:
         self.name = ""
         self.status = SweepStatus.NEW
-        self.counts: Counter[Status] = Counter()  # of the trials that have finished, by how
+        self.counts: Counter[Status] = Counter()  # of the trials that have finished
         self.lost = 0
         self.running: dict[str, TrialProgressed | None] = {}  # key → its latest report, with the latest score
         self.failures: deque[str] = deque(maxlen=LAST_FAILURES)
-        self.flagged: deque[str] = deque(maxlen=LAST_FAILURES)  # the latest, with what is wrong
+        self.flagged: deque[str] = deque(maxlen=LAST_FAILURES)  # the latest flagged trials, with their flags
         self._look = look
         self._clock = clock
         self._began = clock()
         self._at_work_from: float | None = None  # when the first trial began
-        self._work = Work()  # of the trials that have finished here
+        self._work = Work()  # seconds of the trials that have finished under this driver
         self._left = TimeLeft()
-        self._seen_before = (0, 0)  # trials that were known, and actors lost, when no reason was shown last
+        self._seen_before = (0, 0)  # known trials and lost actors when last no reason for a rise was shown
         self._planned_total = 0
-        self._planned: Counter[Cell] = Counter()  # trials that the plan has of each cell, at most
+        self._planned: Counter[Cell] = Counter()  # cell → most trials that the plan allows
         self._searched: set[Cell] = set()
-        self._known: Counter[Cell] = Counter()  # those that were asked for
+        self._known: Counter[Cell] = Counter()  # cell → trials asked for so far
         self._done: Counter[Cell] = Counter()
         self._among: set[str] = set()
-        self._named: dict[tuple[str, str], str] = {}  # datasets with their parameters, as people call them
+        self._named: dict[tuple[str, str], str] = {}  # (dataset, parameters) → the same in words
         self._asked: dict[str, AskedTrial] = {}
         self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, Status] = {}
-        self._metrics: dict[str, str] = {}  # cell or search → the metric that is scored while its trials train
+        self._metrics: dict[str, str] = {}  # key of a cell or search → the metric that is scored during training
         self._bests = BestByDataset({}, PlanRecord())
 
     def begin(self, state: JournalState, shown: Sequence[ShownTrial] | None = None) -> None:
-        """Takes what a journal says of the trials that its sweep asks for now: `shown`, where known already."""
+        """Begins from a journal: takes its plan, and the trials that its sweep asks for now with their results.
+
+        Args:
+            state: state of the sweep, from its journal.
+            shown: `shown_trials` of the state, where they are known already.
+        """
         self.name, self.status = state.name, state.status
         self._plan(state.config, state.plan)
         self._earlier = state.results
@@ -99,12 +106,12 @@ class Progress:
 
     @property
     def finished(self) -> int:
-        """Trials that have a result."""
+        """Number of trials that have a result."""
         return self.counts.total()
 
     @property
     def total(self) -> int:
-        """Trials known so far, done ones among them; a search adds more as it goes."""
+        """Number of trials known so far, finished or not; a search adds trials as it proceeds."""
         return max(self._planned_total, len(self._asked), len(self._outcome))
 
     @property
@@ -113,12 +120,14 @@ class Progress:
         return self._clock() - self._began
 
     def left(self) -> Left | None:
-        """Returns how long the trials still take, a range while searches have points to propose; None before the first
-        has finished here, and when all have."""
+        """Returns the time left, as a range while searches have points to propose.
+
+        None before the first trial has finished under this driver, and once all have finished.
+        """
         now = self._clock()
         known = {cell: n - self._done[cell] for cell, n in (self._planned | self._known).items()}
         to_go = {cell: n for cell, n in known.items() if n > 0}
-        to_go[_ANY] = max(0, self.total - self.finished - sum(to_go.values()))  # of which the plan says no more
+        to_go[_ANY] = max(0, self.total - self.finished - sum(to_go.values()))  # trials without a known cell
         if self._at_work_from is None or self.finished >= self.total:
             return None
         gone_s = now - self._at_work_from
@@ -137,11 +146,11 @@ class Progress:
         return Left(max(0.0, shown_s - less_s), why, shown_s + more_s)
 
     def _not_proposed(self, cell: Cell) -> int:
-        """Returns how many trials of a cell nobody has asked for yet, at most."""
+        """Returns at most how many trials of a cell are yet to be asked for."""
         return self._planned[cell] - self._known[cell]
 
     def take(self, event: Event) -> None:
-        """Takes one event."""
+        """Updates counts, bests and times with one event."""
         match event:
             case SweepStarted():
                 self.name, self._began = event.name, self._clock()
@@ -181,16 +190,16 @@ class Progress:
         return key in self._asked
 
     def asked(self, key: str) -> AskedTrial | None:
-        """Returns what is known of a trial; None where the sweep does not ask for it."""
+        """Returns a trial by its key; None where the sweep does not ask for it."""
         return self._asked.get(key)
 
     def describe(self, key: str) -> str:
-        """Returns a trial's model, dataset and seed, for people."""
+        """Returns a trial's model, dataset and seed, in words."""
         asked = self._asked.get(key)
         return plain(f"{asked.label} on {asked.dataset}, seed {asked.spec.seed}") if asked else f"trial {key}"
 
     def scores(self) -> list[str]:
-        """Returns how the trials come along that run and have told so, in words; the latest to begin last."""
+        """Returns the latest report of each running trial that has sent one, in words; the last trial to begin last."""
         return [self._words(event) for event in self.running.values() if event is not None]
 
     def _words(self, event: TrialProgressed) -> str:
@@ -248,7 +257,7 @@ class Progress:
             self.flagged.append(f"{self.describe(result.key)}: {flag_words(result.flags)}")
         asked = self._asked.get(result.key)
         before = self._outcome.get(result.key)
-        if before is not None:  # it failed, or was stopped, in an earlier run of this sweep
+        if before is not None:  # the trial failed, or was stopped, in an earlier run of this sweep
             self.counts[before] -= 1
         elif asked is not None:
             self._done[asked.label, asked.dataset] += 1

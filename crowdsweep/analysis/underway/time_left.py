@@ -1,11 +1,12 @@
 """The estimate of the time left of a running sweep.
 
-It is the expected seconds of the trials still to be run, divided by how many ran side by side so far. A trial is
-expected to take the mean of those of its model on its dataset that have finished here; of a model without any, the mean
-on that dataset, else the mean of all. What is shown is smoothed so that it falls; where it has to rise, it says why.
+The estimate is the expected seconds of the trials that are left, divided by the mean number of trials that ran in
+parallel so far. A trial is expected to take the mean time of the trials of its model on its dataset that have finished
+under this driver; else the mean of that dataset, else the mean of all trials. The shown value is smoothed so that it
+falls steadily; where it has to rise, a reason is given.
 
-Points that a search has still to propose may be slower or faster than those before. While there are such, a range is
-shown, by the quartiles over points; before a few points have ended it has no upper end.
+Points that a search has yet to propose may be slower or faster than earlier ones. While there are such points, a range
+is shown, from the quartiles over finished points. It has no upper end until `FEWEST_POINTS` points have finished.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -14,26 +15,27 @@ from statistics import quantiles
 from typing import NamedTuple
 
 SMOOTH_S = 20.0
-"""How long a new estimate takes to count for two thirds; a shorter one takes at most half of what it says is left.
+"""Time constant of the smoothing, in seconds: after this time a new estimate counts for about two thirds.
 
-Else a sweep that went faster than its slow first trials would end while much was said to be left."""
+For an estimate below the smoothed time it is at most half of that estimate. Otherwise a sweep that sped up after slow
+first trials would end while a long time was still shown as left."""
 FAR_OFF, FAR_OFF_S = 1.3, 15.0
-"""A new estimate is shown though it is longer where it is so many times the shown one, and by so many seconds."""
+"""A longer time is shown only if the smoothed estimate exceeds this factor times the shown one plus these seconds."""
 
 FEWEST_POINTS = 3
-"""So many points must have ended before a search tells how slow the next ones may be."""
+"""Finished points of a search that are needed to bound how slow its next points may be."""
 
 Cell = tuple[str, str]
 """A model's label and a dataset."""
 
 
 class Left(NamedTuple):
-    """What is shown of the time left.
+    """The time left, as it is shown.
 
     Attributes:
-        seconds: at the least, where there is a range.
-        why: that is more than was said before; empty where it is not.
-        most_s: at the most, infinite where nothing tells; None where there is no range.
+        seconds: seconds left; the lower end, where there is a range.
+        why: why the time is longer than the one shown before; empty where it is not.
+        most_s: upper end of the range, infinite where it is unknown; None where there is no range.
     """
 
     seconds: float
@@ -43,7 +45,7 @@ class Left(NamedTuple):
 
 @dataclass(kw_only=True)
 class _Sum:
-    """Seconds of trials that have finished here."""
+    """Total seconds and number of trials that have finished under this driver."""
 
     seconds: float = 0.0
     trials: int = 0
@@ -55,7 +57,7 @@ class _Sum:
 
 @dataclass(kw_only=True)
 class Work:
-    """Seconds of trials, by what they were trials of."""
+    """Seconds of finished trials, by cell, dataset and point."""
 
     by_cell: dict[Cell, _Sum] = field(default_factory=dict[Cell, _Sum])
     by_dataset: dict[str, _Sum] = field(default_factory=dict[str, _Sum])
@@ -63,7 +65,7 @@ class Work:
     all: _Sum = field(default_factory=_Sum)
 
     def add(self, cell: Cell, seconds: float, point: str = "") -> None:
-        """Takes a trial that has finished here; `point` identifies its hyper-parameters."""
+        """Adds a finished trial; `point` identifies its hyper-parameters."""
         for sums in (
             self.by_point.setdefault(cell, {}).setdefault(point, _Sum()),
             self.by_cell.setdefault(cell, _Sum()),
@@ -73,21 +75,21 @@ class Work:
             sums.add(seconds)
 
     def seconds_of(self, cell: Cell) -> float:
-        """Returns the expected seconds of a trial; at least one must have finished."""
+        """Returns the expected seconds of a trial of this cell; at least one trial must have finished."""
         for known in (self.by_cell.get(cell), self.by_dataset.get(cell[1])):
             if known is not None:
                 return known.seconds / known.trials
         return self.all.seconds / self.all.trials
 
     def left_s(self, to_go: Mapping[Cell, int], gone_s: float) -> float | None:
-        """Returns the seconds that trials still take; None before the first has finished.
+        """Returns the seconds until the remaining trials have finished; None before the first trial has finished.
 
-        For models of which no trial has finished it is at least the mean over all finished trials: most sweeps begin
-            with the quick ones.
+        Trials of cells without a finished trial count with at least the mean over all finished trials, as most sweeps
+        begin with the fast models.
 
         Args:
-            to_go: how many trials of each cell are left.
-            gone_s: seconds in which all this work was done.
+            to_go: cell → number of trials left.
+            gone_s: elapsed seconds in which the finished trials ran.
         """
         if not self.all.trials or gone_s <= 0:
             return None
@@ -100,12 +102,14 @@ class Work:
         return by_work_s + unknown * max(0.0, by_number_s - by_work_s)
 
     def margins(self, proposed_later: Mapping[Cell, int], gone_s: float) -> tuple[float, float]:
-        """Returns how far the range reaches below and above `left_s`, in seconds, as points are still to be proposed;
-        infinitely far above where too few points have ended.
+        """Returns how far the range reaches below and above `left_s`, in seconds, for points that are yet to be
+        proposed.
+
+        The second margin is infinite where fewer than `FEWEST_POINTS` points of a cell have finished.
 
         Args:
-            proposed_later: how many trials of each cell will be at points that a search has still to propose.
-            gone_s: seconds in which all work was done.
+            proposed_later: cell → number of trials at points that a search has yet to propose.
+            gone_s: elapsed seconds in which the finished trials ran.
         """
         less_s = more_s = 0.0
         for cell, n in proposed_later.items():
@@ -120,13 +124,13 @@ class Work:
         return less_s / side_by_side, more_s / side_by_side
 
     def longest(self, to_go: Mapping[Cell, int]) -> Cell | None:
-        """Returns the cell that most of the time goes to."""
+        """Returns the cell with the most expected seconds left, among those with a finished trial; None without any."""
         known = {cell: n * self.seconds_of(cell) for cell, n in to_go.items() if n and cell in self.by_cell}
         return max(known, key=lambda cell: known[cell]) if known else None
 
 
 class TimeLeft:
-    """What is shown of estimates that come one after another."""
+    """Smoothed display of a sequence of estimates of the time left."""
 
     def __init__(self) -> None:
         self.shown_s: float | None = None
@@ -137,12 +141,12 @@ class TimeLeft:
         self._told: Hashable = None
 
     def update(self, estimate_s: float | None, now_s: float, why: Callable[[], str]) -> None:
-        """Takes an estimate.
+        """Updates the shown time with a new estimate.
 
         Args:
-            estimate_s: seconds that are left; None where nothing is known yet.
-            now_s: when, monotonic.
-            why: asked where more is shown than before: what has made it longer.
+            estimate_s: seconds left; None, which changes nothing, where they are not known yet.
+            now_s: time of the estimate, on a monotonic clock.
+            why: returns why the time left has grown; called only where the shown time rises.
         """
         if estimate_s is None:
             return
