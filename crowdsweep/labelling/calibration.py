@@ -2,8 +2,8 @@
 
 The temperature and the pseudo-count (`temperature`) are chosen by gold where enough items have both gold and answers.
 Elsewhere they are chosen by held-out answers: the model is fitted once more, without a tenth of the answers. If it has
-a classifier, that fit also misses all answers of a tenth of the items, because only unseen items show how sure a
-classifier is of unseen items.
+a classifier, that fit also misses all answers of a tenth of the items. Only unseen items show how sure a classifier is
+of unseen items.
 
 Errors that all annotators share do not show in held-out answers. On public datasets, of the labels to which models of
 crowds give more than 0.99, nine in ten are right. So a share of every probability is attributed to luck and spread
@@ -171,8 +171,9 @@ def _chosen(unseen: Unseen | None, by: Source, *, smooth: bool) -> Calibration:
 
 
 def _held_out(fitted: Fitted) -> tuple[Unseen | None, Unseen | None]:
-    """Returns held-out answers with the probabilities of a fit that did not see them, and all answers of items that the
-    fit did not see, with its classifier's probabilities. Either is None where there are none."""
+    """Returns held-out answers with the probabilities of a fit that did not see them, and answers of held-out items.
+    The latter are all answers of items that the fit did not see, with its classifier's probabilities. Either is None
+    where there are none."""
     dataset = fitted.dataset
     trial = splits.prepare(dataset, fitted.dataset_params, seed=0, heldout_fraction=HELD_OUT)
     gone = np.zeros(len(trial.code), dtype=bool)

@@ -44,10 +44,10 @@ Chosen = Int32[np.ndarray, " items"] | Bool[np.ndarray, "items classes"]
 def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     """Returns a table with a row per item.
 
-    Its columns are the item, its label, the label's probability, entropy (nats), number of answers, the share of
-    answers that agree with the label, the split, what the item was labelled by, and the share of the fits that give the
-    same label. The column `name` has the name of the class, where some names differ from labels. The column `gold` is
-    there where the dataset has gold.
+    The column `entropy` is in nats, `answers` is the number of answers, and `agreement` the share of them that agree
+    with the label. `labelled_by` says what gave the label, and `fits_agree` is the share of the fits that give the same
+    label. `name` has the names of classes, where some differ from their labels. `gold` is there where the dataset has
+    gold.
 
     The label of a multi-label item joins all classes that are more probable than not. Its probability is that of
     exactly these classes, which are taken to be independent. Agreement is then that of single classes.
@@ -334,7 +334,7 @@ def _next_table(
     matrices: Matrices | None = None,
 ) -> pa.Table:
     dataset, n_items = fitted.dataset, fitted.training.n_items
-    gain = told.reshape(n_items, -1).sum(axis=1)  # of multi-label items, of all their classes
+    gain = told.reshape(n_items, -1).sum(axis=1)  # multi-label: the sum over the classes of an item
     order = np.argsort(-gain, kind="stable")
     answers = answers_per_item(fitted.training.annotations, multilabel=dataset.scale == "multilabel").astype(np.int64)
     columns: dict[str, Any] = {
