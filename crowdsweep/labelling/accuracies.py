@@ -6,9 +6,9 @@ gives the answer y with probability
 
     o a + (1 - a) e,      e = sum over the other classes k of others[k] W[k, y]
 
-where W[k] is the crowd's distribution of wrong answers if k is the right class (errors that are spread evenly: e = (1 -
-o)/(K - 1)). The likelihood of a is the product over the annotator's answers. The mean of o does not estimate the
-accuracy: for an annotator who is always right, it measures how sure the others are.
+where W[k] is the crowd's distribution of wrong answers if k is the right class. Where errors are spread evenly,
+e = (1 - o)/(K - 1). The likelihood of a is the product over the annotator's answers. The mean of o does not estimate
+the accuracy: for an annotator who is always right, it measures how sure the others are.
 
 The prior is Jeffreys's, Beta(1/2, 1/2), which is flat in the angle whose squared sine is a. The interval holds the most
 probable 95 % of that angle. So it contains the most probable accuracy too, which is 1 for an annotator who may never

@@ -2,8 +2,8 @@
 matrices.
 
 A model's confusion matrices have a number for each class and answer. Matrices of annotators with few answers have
-estimation errors, which make the others' answers surer than they are. An annotator who never errs then looks as if he
-did, because the evidence against him is the others' estimation error. With one accuracy per annotator, and the errors
+estimation errors, which make the others' answers surer than they are. Annotators who never err then look as if they
+did, because the evidence against them is the others' estimation error. With one accuracy per annotator, and the errors
 that the crowd makes, the same answers tell less about the others, but more reliably. Where annotators do treat classes
 differently, the matrices are right. No answer shows which of the two holds, so intervals cover both.
 
