@@ -152,7 +152,7 @@ class LineEnd:
 
 def name_lines(axes: Axes, ends: Sequence[LineEnd]) -> None:
     """Names lines to the right of the axes, in the order of their ends and as near to these as there is room. Each name
-    is behind a sample of its line. No connector leads from a line to its name, as it would look like one more line. The
+    follows a sample of its line. No connector leads from a line to its name, as it would look like one more line. The
     limits of the axes must be final."""
     if not ends:
         return

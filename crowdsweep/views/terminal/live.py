@@ -191,8 +191,8 @@ class ConsoleMirror:
         return f"{progress.name}: {words}; {self._counts()}; {clock_words(progress.elapsed_s)}"
 
     def _counts(self) -> str:
-        """Returns how many trials are done, and how many failed, were stopped, run or were lost, where there are
-        any."""
+        """Returns how many trials are done, and how many failed, were stopped early or are running, and how many actors
+        were lost, where there are any."""
         progress = self._progress
         stopped, failed, running = progress.counts[Status.STOPPED], progress.counts[Status.FAILED], progress.running
         parts = [

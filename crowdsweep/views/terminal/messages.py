@@ -77,7 +77,7 @@ def tell(text: str, stream: Stream | None = None) -> None:
 
 
 class Warnings(logging.Handler):
-    """Writes log messages to standard error as `tell` does, without level or logger."""
+    """Writes log messages to standard error as `tell` does, the message alone."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Called by logging."""

@@ -16,7 +16,7 @@ Drawn = Sequence[str]
 
 
 def pivot_text(pivot: Pivot, width: int | None, plus_minus: PlusMinus = "interval") -> str:
-    """Returns the table, and below it what a reader must know. A mark behind a score says whether it is the best, or
+    """Returns the table, and below it what a reader must know. A mark after a score says whether it is the best, or
     not significantly worse.
 
     Args:
