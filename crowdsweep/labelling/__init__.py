@@ -1,1 +1,1 @@
-"""The results that people take away: labels of items, a table of annotators, what to label next, a classifier."""
+"""The results of `crowdsweep label`: labels of items, a table of annotators, items to label next, a classifier."""

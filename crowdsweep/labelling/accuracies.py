@@ -1,18 +1,23 @@
-"""The accuracy of an annotator whose items' classes are only believed, with its interval.
+"""The posterior of each annotator's accuracy, with a 95 % interval, where the items' classes are known only as
+probabilities.
 
-Of each answer y the others' answers say how probable it is to be right, o. An annotator of accuracy a gives it with
-probability
+For each answer y, the other annotators' answers give the probability o that y is right. An annotator of accuracy a
+gives the answer y with probability
 
     o a + (1 - a) e,      e = sum over the other classes k of others[k] W[k, y]
 
-where W[k] says which wrong answers are given where k is right, as the crowd gives them (evenly: e = (1 - o)/(K - 1)).
-The product over the answers is the likelihood of a. The mean of o would be no accuracy: of somebody who is always
-right it is what the others are sure of.
+where W[k] is the crowd's distribution of wrong answers if k is the right class. Where errors are spread evenly,
+e = (1 - o)/(K - 1). The likelihood of a is the product over the annotator's answers. The mean of o does not estimate
+the accuracy: for an annotator who is always right, it measures how sure the others are.
 
-The prior is Jeffreys's, Beta(1/2, 1/2): flat in the angle of a = sin². There the interval holds the 95 % that are most
-probable, and so the likeliest accuracy too, 1 of somebody who may never err. It takes errors of different annotators to
-be independent. Where they err alike, everybody looks better than they are and intervals are too narrow; `evidence` says
-what an answer is worth then (the likelihood to that power), told by how sure the others' answers are of each other.
+The prior is Jeffreys's, Beta(1/2, 1/2), which is flat in the angle whose squared sine is a. The interval holds the most
+probable 95 % of that angle. So it contains the most probable accuracy too, which is 1 for an annotator who may never
+err.
+
+The model takes errors of different annotators to be independent. Where annotators make the same errors, all of them
+look better than they are, and intervals are too narrow. `evidence` corrects for that: it is the power to which the
+likelihood of each answer is raised. Callers estimate it from how sure the others' posteriors are of answers that they
+have not seen.
 """
 
 import numpy as np
@@ -21,9 +26,9 @@ from scipy import special
 
 from crowdsweep.arrays import floored_log
 
-_COARSE, _FINE = 32, 96  # points
-_FAR = 14.0  # below the highest log-likelihood nothing is left that matters
-_BLOCK = 1 << 15  # answers at a time, which a core's cache holds
+_COARSE, _FINE = 32, 96  # points of the two grids
+_FAR = 14.0  # log-likelihoods that lie further below the maximum are negligible
+_BLOCK = 1 << 15  # answers per block, which a core's cache holds
 _INSIDE = 0.95
 
 Column = Float64[np.ndarray, " annotators"]
@@ -37,11 +42,11 @@ def accuracies(
     """Returns the posterior mean of each annotator's accuracy, and the ends of its 95 % interval.
 
     Args:
-        place: of each answer, the number of its annotator, ascending, every number from 0 having at least one.
-        right: probability of the answer where the annotator is right.
-        wrong: the same where the annotator errs.
-        weight: of each answer.
-        evidence: what an answer is worth, in (0, 1]; 1 where errors are independent.
+        place: number of each answer's annotator, ascending; every number from 0 has at least one answer.
+        right: probability of each answer, given that its annotator is right.
+        wrong: probability of each answer, given that its annotator errs.
+        weight: weight of each answer.
+        evidence: power to which the likelihood of an answer is raised, in (0, 1]; 1 where errors are independent.
     """
     first = np.append(np.flatnonzero(np.diff(place, prepend=-1)), len(place))
     parts: list[tuple[Column, Column, Column]] = []
@@ -83,8 +88,8 @@ def _block(place: np.ndarray, right: Rows, wrong: Rows, weight: Rows) -> tuple[C
 
 
 def _most_probable(posterior: Grid) -> np.ndarray:
-    """Returns a mask of the points with the highest probabilities that make up `_INSIDE` together: one piece, as the
-    logarithm of the likelihood is concave in the accuracy."""
+    """Returns a mask of the most probable points that hold `_INSIDE` together. They form one interval, because the
+    log-likelihood is concave in the accuracy."""
     order = np.argsort(-posterior, axis=1, kind="stable")
     before = np.cumsum(np.take_along_axis(posterior, order, axis=1), axis=1) - np.take_along_axis(
         posterior, order, axis=1

@@ -1,4 +1,4 @@
-"""The accuracy of annotators against gold, and where it contradicts the model's estimate."""
+"""The accuracy of annotators on items with gold, and where it contradicts the model's estimate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.questions import Questions
 from crowdsweep.labelling.temperature import said_by
 
-_FEWEST = 5  # answers with gold, from which an annotator may contradict the model
-_CHANCE = 0.01  # that anybody of those who do not, seems to
+_FEWEST = 5  # least number of answers to gold by which an annotator is compared with the model
+_CHANCE = 0.01  # probability of a false alarm over all annotators
 _NAMED = 5
 
 Column = Float64[np.ndarray, " annotators"]
@@ -26,16 +26,16 @@ class AgainstGold:
     """Annotators' answers to questions with gold.
 
     Attributes:
-        right: how many are right; an unsure answer counts what it gives to gold.
-        n: how many there are.
+        right: number of right answers of each annotator; an unsure answer counts as the share that it gives to gold.
+        n: number of answers of each annotator.
     """
 
     right: Column
     n: Int64[np.ndarray, " annotators"]
 
     def columns(self) -> dict[str, Any]:
-        """Returns columns for the table of annotators; an interval where there is an answer (Jeffreys's, which takes in
-        0 and 1 where none and where all are right)."""
+        """Returns columns for the table of annotators. Intervals are Jeffreys's 95 % intervals, extended to 0 where no
+        answer is right and to 1 where all are; they are null for annotators without an answer."""
         none = self.n == 0
         low = np.where(self.right <= 0, 0.0, stats.beta.ppf(0.025, 0.5 + self.right, 0.5 + self.n - self.right))
         high = np.where(self.right >= self.n, 1.0, stats.beta.ppf(0.975, 0.5 + self.right, 0.5 + self.n - self.right))
@@ -50,12 +50,12 @@ class AgainstGold:
 def gold_of_annotators(
     fitted: Fitted, questions: Questions, code: Int64[np.ndarray, " annotators"]
 ) -> AgainstGold | None:
-    """Counts annotators' answers against gold; None where no question has any.
+    """Counts annotators' right answers to questions with gold; returns None where no question has gold.
 
     Args:
         fitted: the model.
-        questions: what was asked of its items.
-        code: the annotators, ascending.
+        questions: the questions of its items, with their answers.
+        code: numbers of the annotators, ascending.
     """
     truth = gold_of_questions(fitted, questions)
     known = truth[questions.question] >= 0
@@ -70,7 +70,8 @@ def gold_of_annotators(
 
 
 def contradictions(facts: AnnotatorFacts, against: AgainstGold, names: Sequence[str]) -> str:
-    """Returns in words where gold contradicts the accuracies that the model gives; empty where it does not."""
+    """Returns a message that names annotators whose accuracy on gold contradicts the model's estimate; empty where
+    there are none."""
     compared = np.flatnonzero(against.n >= _FEWEST)
     if not len(compared):
         return ""

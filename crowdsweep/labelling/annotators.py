@@ -1,23 +1,27 @@
-"""The table of annotators: how many answers, their accuracy, and whether they look at the items at all.
+"""The table of annotators: how many answers they gave, their accuracy, and whether they look at the items at all.
 
-All is told by an annotator's answers and what the *others'* answers make of the same items (`others`). That is soft
-evidence, so accuracies are posteriors (`accuracies`) and matrices are found by EM (`crowd`).
+Everything is computed from an annotator's answers and from what the *other* annotators' answers say of the same items
+(`others`). The others' answers only give probabilities of classes. So accuracies are posteriors (`accuracies`), and
+confusion matrices are estimated by EM (`crowd`).
 
-Spammers answer whatever the item is: all rows of their matrix are the same. `score` is Raykar and Yu's (JMLR 2012,
-section 3.2), the mean squared difference of the rows: 0 for a pure spammer, 1 for a perfect annotator. How sure that
-is, says a permutation test (a linear statistic, its exact mean and variance): do the others believe in an annotator's
-answers more, or less, than if these had been dealt out over the same items at random? A spammer is one whose answers
-pass for such a deal, and hardly for those of somebody who answers these items as the crowd does. Where they pass for
-both, as a few answers always do, it is `unclear`. Who is wrong in a way of their own, as a rater who is always two
-steps too strict, passes for a spammer by that and looks at the items all the same: so of those it is also asked whether
-what they answer and what the others believe hang together in any way (`_hang_together`).
+Spammers answer without regard to the item: all rows of their confusion matrix are equal. `score` is the spammer score
+of Raykar and Yu (JMLR 2012, section 3.2), the mean squared difference of the rows: 0 for a pure spammer, 1 for a
+perfect annotator. A permutation test (a linear statistic, with its exact mean and variance) says how certain that is.
+It compares how much the others believe an annotator's answers with how much they would believe the same answers,
+assigned to the same items at random. An annotator is a spammer where the answers look randomly assigned, and hardly
+look like the answers that the crowd would give to these items. Where they could be either, as a few answers always
+could, the verdict is `unclear`.
 
-`bits` is what one label tells of an item of which no other is known: the mutual information of class and answer, which
-Lindley (1956, "On a measure of the information provided by an experiment", Annals of Mathematical Statistics 27) takes
-for what an experiment is worth. Given the class, answers are independent; so what n labels tell together is at most the
-sum, and one label of b bits is worth at least b / c labels of c bits. Matrices that few answers told look as if they
-told more than they do. So each row of one has, beside its own answers, as many more as there are classes, by somebody
-who is right as often as this annotator, with the errors of the pooled confusion matrix.
+An annotator with a systematic error, such as a rater who is always two steps too strict, looks like a spammer in this
+test although the answers depend on the items. So suspects take a second test: whether their answers and the others'
+beliefs are associated in any way (`_hang_together`).
+
+`bits` is the information of one label about an item that has no other label: the mutual information of class and
+answer. It is the value of an experiment by Lindley (1956, "On a measure of the information provided by an experiment",
+Annals of Mathematical Statistics 27). Given the class, answers are independent. So n labels together give at most the
+sum of their bits, and one label of b bits is worth at least b / c labels of c bits. Matrices that were estimated from
+few answers overstate the information. So each row is shrunk by as many additional answers as there are classes. These
+come from an annotator of the same accuracy who makes the errors of the pooled confusion matrix.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,32 +37,33 @@ from crowdsweep.labelling.crowd import Crowd, learned_matrices
 from crowdsweep.labelling.next_items import gains
 from crowdsweep.labelling.others import Answers, Codes
 
-SURE = 0.005  # p below which answers depend on the items: of two hundred spammers one slips through
-_ROUNDING = 1e-9  # of what others believe of an item
-_NO_DIRECTION = 0.05  # beside the largest singular value: what hardly varies rests on one or two answers
-RARELY = 0.02  # how often somebody who answers as the crowd does may look like a spammer
+SURE = 0.005  # p below which answers count as dependent on the items: one of two hundred spammers slips through
+_ROUNDING = 1e-9  # rounding error of the others' posterior of an item
+_NO_DIRECTION = 0.05  # of the largest singular value; a direction that varies less rests on one or two answers
+RARELY = 0.02  # how often an annotator who answers as the crowd does may look like a spammer
 
 Column = Float64[np.ndarray, " annotators"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AnnotatorFacts:
-    """Facts of annotators with an answer, by ascending code.
+    """Facts of the annotators who have answers, by ascending code.
 
     Attributes:
         code: int64 [annotators].
-        answers: int64 [annotators], to questions.
-        accuracy: the probability of a right answer, in [0, 1]: its posterior mean.
-        low, high: its 95 % interval, an answer being worth 1 / `Crowd.temperature`.
-        consensus: the share of answers that are what the others mostly believe.
+        answers: int64 [annotators], number of answers to questions.
+        accuracy: posterior mean of the probability of a right answer, in [0, 1].
+        low, high: its 95 % interval; the likelihood of each answer is raised to the power 1 / `Crowd.temperature`.
+        consensus: share of answers that are the most probable class by the others' answers.
         bias: float64 [annotators, answers]: how much more often an answer is given than it is right, as a share of all
             answers, in [-1, 1].
         score: spammer score, 0 spammer … 1 perfect.
-        bits: what one label tells of an item's class, at least 0.
-        p: of the test that answers do not depend on the items; the less of both tests where it takes both.
-        below_crowd: of the test that they depend on the items no less than the crowd's would.
-        cell: int64 [cells, 3] annotator, true class, answer given, of all cells of their matrices with an answer.
-        expected: float64 [cells], the expected number of such answers.
+        bits: information of one label about an item's class, at least 0.
+        p: p-value of the hypothesis that answers do not depend on the items; the smaller p-value where both tests were
+            made.
+        below_crowd: p-value of the hypothesis that answers depend on the items no less than the crowd's would.
+        cell: int64 [cells, 3]: annotator, true class, answer given; all cells of the confusion matrices with an answer.
+        expected: float64 [cells], expected number of answers in each cell.
     """
 
     code: Codes
@@ -77,17 +82,17 @@ class AnnotatorFacts:
 
     @property
     def spammer(self) -> list[str]:
-        """`yes`, `no` or `unclear` for each."""
+        """`yes`, `no` or `unclear` for each annotator."""
         return np.where(self.p < SURE, "no", np.where(self.below_crowd < RARELY, "yes", "unclear")).tolist()
 
 
 def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
-    """Finds what is known of the annotators with answers, in chunks of them.
+    """Computes the facts of all annotators who have answers, one chunk of annotators at a time.
 
     Args:
-        chunks: gives their answers, at least one.
-        crowd: how they answer on the whole.
-        shares: of the answers to each kind of question (`Questions.shares`).
+        chunks: yields the chunks of their answers, at least one.
+        crowd: how annotators answer on the whole.
+        shares: mean posterior of each answer, by kind of question (`Questions.shares`).
     """
     parts = [_facts(part, crowd, shares) for part in chunks()]
     return AnnotatorFacts(
@@ -133,7 +138,8 @@ def _facts(part: Answers, crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
 
 
 def _shrunk(expected: Confusions, accuracy: Column, crowd: Crowd) -> Confusions:
-    """Returns the matrices of these expected answers, drawn towards those of nothing but accuracies."""
+    """Returns confusion matrices of these expected answers, shrunk towards matrices that follow from the accuracies
+    alone."""
     size = len(crowd.matrix)
     right = accuracy[:, None, None]
     return normalised_rows(expected + size * (right * np.eye(size) + (1.0 - right) * crowd.errors))
@@ -150,27 +156,28 @@ def spammer_scores(confusions: Confusions) -> Column:
 def _standing(
     answers: Answers, believed: Float64[np.ndarray, " rows"], given: Float64[np.ndarray, "n answers"]
 ) -> Column:
-    """Returns by how many standard deviations the others believe more in answers than in the same answers dealt out
-    over the same items at random; 0 where nothing could differ.
+    """Returns each annotator's z-score in the permutation test: by how many standard deviations the others believe the
+    answers more than the same answers, assigned to the same items at random. It is 0 where no assignment could make a
+    difference.
 
     Args:
-        believed: how much the others believe in each answer.
+        believed: how much the others believe each answer.
         given: shares of each annotator's answers.
     """
     n = answers.sums(np.ones(len(answers.place)))
     share = given[answers.place]
-    by_item = (share * answers.others).sum(axis=1)  # of a random answer, for each item
-    by_answer = answers.sums(answers.others) / n[:, None]  # of each answer, for a random item
+    by_item = (share * answers.others).sum(axis=1)  # mean belief in a random answer, for each item
+    by_answer = answers.sums(answers.others) / n[:, None]  # mean belief in each answer, for a random item
     mean = (given * by_answer).sum(axis=1)
     away = answers.others - by_item[:, None] - by_answer[answers.place] + mean[answers.place, None]
     variance = n / np.maximum(n - 1, 1) * answers.sums((share * away**2).sum(axis=1))
-    variance[variance < n * _ROUNDING**2] = 0.0  # where no item has an answer of another, all are believed the same
+    variance[variance < n * _ROUNDING**2] = 0.0  # where no item has another's answer, all answers are believed alike
     return ratio(answers.sums(believed) - n * mean, np.sqrt(variance), at_zero=0.0)
 
 
 def _hang_together(believed: Float64[np.ndarray, "rows answers"], given: Float64[np.ndarray, "rows answers"]) -> float:
-    """Returns p of the test that answers have nothing to do with what the others believe: the general association
-    statistic (Landis, Heyman and Koch 1978), whose permutations have a chi-squared distribution about."""
+    """Returns the p-value of the test that answers are independent of the others' beliefs. The statistic is that of
+    general association (Landis, Heyman and Koch 1978), whose permutation distribution is approximately chi-squared."""
     spaces: list[np.ndarray] = []
     for values in (believed, given):
         left, size, _ = np.linalg.svd(values - values.mean(axis=0), full_matrices=False)

@@ -1,4 +1,4 @@
-"""The probability that each single answer is right, given all that is known of its item."""
+"""The probability that each single answer is right, given everything that is known of its item."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,16 +16,20 @@ from crowdsweep.labelling.tables import Chosen, named
 from crowdsweep.labelling.temperature import said_by
 
 DOUBTED = 0.2
-"""An answer that is less probable to be right deserves a second look: four to one that it is wrong."""
+"""Answers whose probability of being right is below this deserve a second look: the odds are four to one that they are
+wrong."""
 
 
 def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
-    """Returns a row per answer, the least probable first: `item`, `annotator` (empty where nobody knows who), `label`,
-    `probability` of being right by what labels.csv is made of, and `second_look`, yes or no. `name` as there. Texts
-    are codes (`columns.with_texts`).
+    """Returns a table with a row per answer, the least probable answer first.
 
-    A multi-label answer is right where all of its classes are, which are independent; it deserves a second look where
-    one class is doubtful. Of an unsure answer it counts what it gives to each class.
+    Its columns are `item`, `annotator` (empty where annotators are not known), `label`, `probability` and `second_look`
+    (yes or no). `probability` is that of being right, by the probabilities behind labels.csv. The column `name` is
+    there where labels.csv has it. Texts are codes (`columns.with_texts`).
+
+    A multi-label answer is right where it is right about every class; classes are taken to be independent. It deserves
+    a second look where it is doubtful about one class. An unsure answer of one class is averaged over the classes by
+    its certainty.
     """
     dataset = fitted.dataset
     rows = dataset.annotations.of_items(labelled.code)
@@ -39,7 +43,7 @@ def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
         item, annotator, chosen = rows.item, rows.annotator, rows.label
         probability = _right(rows, labelled)
         doubted = probability < DOUBTED
-    order = np.argsort(probability, kind="stable")  # of which columns are made, so that none is held twice
+    order = np.argsort(probability, kind="stable")  # columns are made in this order, so that none is held twice
     labels = named if labelled.multilabel else _coded
     who = (dataset.annotator_names, annotator[order]) if not rows.anonymous else ([""], np.zeros_like(annotator))
     columns: dict[str, Any] = {
@@ -55,7 +59,7 @@ def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
 
 
 def _right(rows: Annotations, labelled: Labelled) -> Float64[np.ndarray, " answers"]:
-    """Returns how probable each answer of one class is to be right."""
+    """Returns the probability that each answer of single-label data is right."""
     right, ends = np.empty(len(rows)), rows.item_pointers
     for part in labelled.pieces():
         own = slice(ends[part.start], ends[part.stop])

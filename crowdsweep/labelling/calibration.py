@@ -1,12 +1,14 @@
-"""Calibrated probabilities: labels with `probability` 0.9 should be right in nine of ten cases.
+"""Calibrated probabilities: of labels with `probability` 0.9, nine in ten should be right.
 
-The temperature and the pseudo-count (`temperature`) are chosen by gold where enough items have both gold and answers,
-and else by answers that a further fit did not see: a tenth of them, and where a model has a classifier, all answers of
-a tenth of the items, as a classifier is as sure of unseen items as it is of no others.
+The temperature and the pseudo-count (`temperature`) are chosen by gold where enough items have both gold and answers.
+Elsewhere they are chosen by held-out answers: the model is fitted once more, without a tenth of the answers. If it has
+a classifier, that fit also misses all answers of a tenth of the items. Only unseen items show how sure a classifier is
+of unseen items.
 
-Errors that all annotators share show in no answer of theirs. Of labels to which models of crowds give more than 0.99 on
-public datasets, nine of ten are right. So a share of every probability is taken for luck and spread evenly over the
-classes: `LUCK`, and where there is gold, what gold says. Without gold nothing is said to be surer than that.
+Errors that all annotators share do not show in held-out answers. On public datasets, of the labels to which models of
+crowds give more than 0.99, nine in ten are right. So a share of every probability is attributed to luck and spread
+evenly over the classes. This share is chosen by gold where there is some; elsewhere it is `LUCK`, which bounds how sure
+any label can be.
 """
 
 from dataclasses import dataclass, replace
@@ -29,9 +31,9 @@ from crowdsweep.seeds import SeedStream
 
 LUCK = 0.03
 HELD_OUT = 0.1
-ENOUGH_GOLD = 30  # items with gold and answers by which probabilities are calibrated
+ENOUGH_GOLD = 30  # items with gold and answers, from which on gold calibrates the probabilities
 _SMOOTHING = 0.5
-_FOR_SMOOTHING = 2.0  # by how much (in logarithms) it must lie behind to be left out
+_FOR_SMOOTHING = 2.0  # log-likelihood that the pseudo-count must cost before it is left out
 _LUCKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 _MOST_ROWS, _MOST_NUMBERS = 50_000, 20_000_000
 
@@ -43,11 +45,11 @@ class Calibration:
     """How probabilities are calibrated.
 
     Attributes:
-        temperature: above 1 where they were too sure.
-        smoothing: pseudo-count of each class beside an item's answers.
-        luck: share that is spread evenly over the classes.
-        by: what they were held against.
-        rows: how many items with gold, or held-out answers.
+        temperature: above 1 where the probabilities were too sure.
+        smoothing: pseudo-count that is added to an item's answers for each class.
+        luck: share of each probability that is spread evenly over the classes.
+        by: what the calibration was chosen by.
+        rows: number of items with gold, or of held-out answers, that it was chosen by.
     """
 
     temperature: float = 1.0
@@ -57,12 +59,12 @@ class Calibration:
     rows: int = 0
 
     def of(self, probs: ItemProbs, n_answers: Float64[np.ndarray, " items"], *, multilabel: bool) -> ItemProbs:
-        """Returns calibrated probabilities of items; their order stays what it was.
+        """Returns calibrated probabilities of items; the order of an item's classes does not change.
 
         Args:
-            probs: of a model; independent ones of multi-label classes.
-            n_answers: of each item.
-            multilabel: which of the two.
+            probs: probabilities of a model; independent ones of multi-label classes.
+            n_answers: number of answers of each item.
+            multilabel: whether items may have several classes.
         """
         if multilabel:
             rows = as_binary(probs)
@@ -74,7 +76,7 @@ class Calibration:
         return (1.0 - self.luck) * rows + self.luck / probs.shape[1]
 
     def words(self) -> str:
-        """Returns it in one line."""
+        """Returns a description of the calibration in one line."""
         found = f"temperature {self.temperature:.2f}, and {self.luck:.1%} of each spread evenly over the classes"
         one, many = {"gold": ("item", "items"), "held-out answers": ("answer", "answers")}.get(self.by, ("", ""))
         if not one:
@@ -85,14 +87,14 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrations:
-    """Of items with answers, and of those that a classifier labels without."""
+    """The calibration of items with answers, and that of items without, which a classifier labels."""
 
     answered: Calibration
     unseen: Calibration
 
 
 def calibrate(fitted: Fitted) -> Calibrations:
-    """Chooses how a model's probabilities are calibrated; fits it once more where no gold decides."""
+    """Chooses how a model's probabilities are calibrated; fits the model once more where gold does not decide."""
     needs = registered.model_info(fitted.model).needs_of(registered.build_model(fitted.model, fitted.params))
     answered = unseen = None
     if "gold" not in needs:
@@ -105,7 +107,7 @@ def calibrate(fitted: Fitted) -> Calibrations:
 
 
 def answers_per_item(annotations: Annotations, *, multilabel: bool) -> Float64[np.ndarray, " items"]:
-    """Returns how many answers each item has; all rows of one annotator are one answer of multi-label data."""
+    """Returns the number of answers of each item; in multi-label data, all rows of one annotator are one answer."""
     item = annotations.item[annotations.pair_starts] if multilabel else annotations.item
     return np.bincount(item, minlength=annotations.n_items).astype(np.float64)
 
@@ -130,7 +132,8 @@ def _by_gold(fitted: Fitted) -> tuple[Calibration | None, Calibration | None]:
 def _fitting_gold(
     fitted: Fitted, code: np.ndarray, probs: ItemProbs, n_answers: np.ndarray, *, smooth: bool
 ) -> Calibration:
-    """Returns what makes the gold of these items likeliest, with the same priors as elsewhere."""
+    """Returns the calibration with the highest posterior given the gold of these items. The priors are those used
+    elsewhere."""
     dataset = fitted.dataset
     gold = dataset.gold.of_items(code, dataset.items.n_items)
     if fitted.training.scale == "multilabel":
@@ -168,8 +171,9 @@ def _chosen(unseen: Unseen | None, by: Source, *, smooth: bool) -> Calibration:
 
 
 def _held_out(fitted: Fitted) -> tuple[Unseen | None, Unseen | None]:
-    """Returns held-out answers with the probabilities of a fit that did not see them, and all answers of items that it
-    did not see, with the classifier's; None of each where there are none."""
+    """Returns held-out answers with the probabilities of a fit that did not see them, and answers of held-out items.
+    The latter are all answers of items that the fit did not see, with its classifier's probabilities. Either is None
+    where there are none."""
     dataset = fitted.dataset
     trial = splits.prepare(dataset, fitted.dataset_params, seed=0, heldout_fraction=HELD_OUT)
     gone = np.zeros(len(trial.code), dtype=bool)
@@ -179,11 +183,11 @@ def _held_out(fitted: Fitted) -> tuple[Unseen | None, Unseen | None]:
     seen = trial.training.annotations.take(~gone[trial.training.annotations.item])
     if not len(seen) or (trial.heldout is None and not gone.any()):
         return None, None
-    rows = replace(seen, item=trial.code[seen.item], n_items=dataset.items.n_items)  # in the same order
+    rows = replace(seen, item=trial.code[seen.item], n_items=dataset.items.n_items)  # the order of the rows stays
     kept = replace(dataset, annotations=rows)
     try:
         part = fit_everything(fitted.model, fitted.params, kept, fitted.dataset_params, n_seeds=1)
-    except (BadInput, FitFailed):  # less data than the model can do with
+    except (BadInput, FitFailed):  # too little data for this model
         return None, None
     return _of_answers(part, trial, gone), _of_items(part, trial, gone)
 
@@ -216,7 +220,7 @@ def _of_items(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | None
 
 def _unseen(rows: Annotations, probs: ItemProbs, n_answers: np.ndarray, *, multilabel: bool) -> Unseen:
     questions = questions_of(rows, probs, multilabel=multilabel)
-    some = every(len(questions.question), _most_rows(questions.n_answers))  # before each has a row of probabilities
+    some = every(len(questions.question), _most_rows(questions.n_answers))  # before each gets a row of probabilities
     question = questions.question[some]
     return Unseen(
         probs=questions.posterior[question],

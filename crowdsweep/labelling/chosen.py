@@ -1,4 +1,4 @@
-"""The choice of the model that labels: the one that a sweep recommends on a dataset, or one that is named."""
+"""The choice of the model that labels: the one that a sweep recommends on a dataset, or one that the user names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,15 +25,15 @@ from crowdsweep.record.store_uri import Store
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What is to be fitted, and why.
+    """The model and the dataset that it is fitted to, with the reason for the choice.
 
     Attributes:
         model, params: registered name, and hyper-parameters.
         dataset, dataset_params: as in `TrialSpec`.
-        n_seeds: fits that are averaged.
-        fingerprint: of the dataset as the sweep met it; empty where there was no sweep.
-        store: of the sweep, near which its dataset is looked for where it was moved; None where there was no sweep.
-        why: in words, for people.
+        n_seeds: number of fits that are averaged.
+        fingerprint: fingerprint of the dataset when the sweep ran; empty where there was no sweep.
+        store: store of the sweep; a dataset that was moved is looked for near it. None where there was no sweep.
+        why: reason for the choice, in words for people.
     """
 
     model: str
@@ -47,13 +47,13 @@ class Chosen:
 
 
 def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], n_seeds: int | None) -> Chosen:
-    """Returns a model that a person names, for a dataset, or the one that labels where nobody has chosen.
+    """Returns the model that the user names for a dataset, or the default model where none is named.
 
     Args:
         dataset: a folder, or a name of the catalogue.
-        model: registered name; None for the default of labels alone.
+        model: registered name; None for the default model that needs labels alone.
         settings: `name=value` of hyper-parameters, values in YAML.
-        n_seeds: `DEFAULT_SEEDS` where it is None.
+        n_seeds: number of fits; `DEFAULT_SEEDS` where it is None.
 
     Raises:
         BadInput: a setting is not one of the model's.
@@ -72,13 +72,13 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
 def chosen_of_sweep(
     found: AnalysedSweep, dataset: str | None = None, model: str | None = None, n_seeds: int | None = None
 ) -> Chosen:
-    """Returns the model that ranks first on a dataset of a sweep, or the one named, at its chosen point.
+    """Returns the model that ranks first on a dataset of a sweep, or the named model, at its chosen point.
 
     Args:
         found: the sweep.
         dataset: its name; None where the sweep has only one.
-        model: what the sweep file calls it; None for the first.
-        n_seeds: the sweep's report seeds where it is None.
+        model: its name in the sweep file; None for the model that ranks first.
+        n_seeds: number of fits; that of the sweep's report seeds where it is None.
 
     Raises:
         BadInput: the sweep has several datasets and none is named, has no such dataset or model, or no result yet.
@@ -113,13 +113,14 @@ def chosen_of_sweep(
 
 
 def _what_ranks(state: JournalState) -> str:
-    """Returns what would rank models that are not; nothing else than gold or more labels once a sweep has ended."""
+    """Returns what would rank the unranked models; once a sweep has ended, only gold or more labels would."""
     ended = state.status == SweepStatus.DONE
     return "; gold, or more labels per item, would rank them" if ended else ", or let the sweep go on"
 
 
 def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Store) -> DatasetComparison:
-    """Returns the comparison on a dataset: on all its annotations, where the sweep has that beside thinned ones."""
+    """Returns the comparison on a dataset; where the sweep also has thinned annotations, the comparison on all of
+    them."""
     if not blocks:
         raise BadInput(f"{store}: no trial has finished yet; let the sweep go on, then label")
     fitting = [
@@ -137,7 +138,7 @@ def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Stor
 
 
 def _whole(block: DatasetComparison) -> str:
-    """Returns the title of a dataset with the whole path of its folder."""
+    """Returns the title of a dataset, with the full path of its folder."""
     return block.title.replace(short_name(block.dataset, block.among), block.dataset, 1)
 
 

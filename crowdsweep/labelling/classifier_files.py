@@ -1,7 +1,7 @@
-"""The folder of a saved classifier as it is read: what its description says, and weights that agree with it.
+"""Reading of a saved classifier's folder: its description, and weights that agree with it.
 
-Whoever has the folder may have changed it. So each value of `classifier.json` is looked at before it becomes a shape, a
-name of a file or a promise, and of the weights their digest, their types, their shapes and that they are finite.
+Anybody who has the folder may have changed it. So each value of `classifier.json` is checked before it serves as a
+shape, a file name or a promise. Weights are checked for their digest, types, shapes, and for finite numbers.
 """
 
 import json
@@ -25,12 +25,13 @@ from crowdsweep.files.typed import Expected, Many, Text, Whole, WrongValue, read
 
 DESCRIPTION = "classifier.json"
 FORMAT = 3
-"""Of the first, classifiers read features as they come; of the second, the description has no digests."""
+"""Version of the description. Classifiers of format 1 read features as they come; descriptions of format 2 have no
+digests."""
 _WHAT = "a folder `classifier` that `crowdsweep label` wrote"
-_MOST_BYTES = 1 << 25  # of the description: ten thousand names of classes
+_MOST_BYTES = 1 << 25  # of the description: enough for ten thousand class names
 _MOST_LAYERS, _MOST_FITS = 1000, 10_000
-_LONGEST_FILE = 255  # bytes of a file's name
-_HEADER_BYTES = 1 << 20  # that a file of weights may have beside them
+_LONGEST_FILE = 255  # bytes of a file name
+_HEADER_BYTES = 1 << 20  # that a file of weights may have besides the numbers
 _SCALE = ("mean", "factor")
 
 
@@ -56,13 +57,13 @@ class _Network:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierDescription:
-    """What a description says, checked.
+    """The checked content of a description.
 
     Attributes:
-        format: of the description.
-        network: its layers: features, hidden ones, classes.
-        classes: their names, in the order of the outputs.
-        fits: the names of the files of weights.
+        format: version of the description.
+        network: the network's layers: features, hidden ones, classes.
+        classes: names of the classes, in the order of the outputs.
+        fits: names of the files of weights.
         digests: SHA-256 of each of these files; None where the format has none.
     """
 
@@ -89,10 +90,10 @@ def read_classifier_description(folder: Path) -> ClassifierDescription:
     """Reads `classifier.json`.
 
     Raises:
-        BadInput: it is not there, is damaged, or says something that a classifier cannot be.
+        BadInput: it is missing, is damaged, or describes something that a classifier cannot be.
     """
     path = folder / DESCRIPTION
-    content = bytes_of(path, _MOST_BYTES, _WHAT).decode("utf-8", "backslashreplace")  # which is then no JSON
+    content = bytes_of(path, _MOST_BYTES, _WHAT).decode("utf-8", "backslashreplace")  # such an escape is no valid JSON
     with reading(path, _WHAT):
         try:
             told = read_as(ClassifierDescription, json.loads(content))
@@ -105,7 +106,7 @@ def read_classifier_description(folder: Path) -> ClassifierDescription:
 
 
 def _check_together(told: ClassifierDescription) -> None:
-    """Checks what hangs on several fields.
+    """Checks conditions that involve several fields.
 
     Raises:
         WrongValue: the fields contradict each other.
@@ -136,13 +137,13 @@ def read_weights(
     """Reads the weights of one fit, and the scale of its features where it has one.
 
     Args:
-        path: of the file.
-        shapes: of the weights, float32, by name.
-        n_features: that `mean` and `factor`, float64, are of.
-        digest: SHA-256 that the file has to have; None where nobody knows.
+        path: the file.
+        shapes: shapes of the float32 weights, by name.
+        n_features: length of `mean` and `factor`, which are float64.
+        digest: expected SHA-256 of the file; None where it is not known.
 
     Raises:
-        BadInput: it is something else, or was changed.
+        BadInput: the file holds something else, or was changed.
     """
     numbers = sum(map(prod, shapes.values()))
     content = bytes_of(path, 4 * numbers + 16 * n_features + _HEADER_BYTES, _WHAT)

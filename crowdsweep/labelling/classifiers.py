@@ -1,7 +1,7 @@
-"""Trained classifiers as files: weights as safetensors, what they are as JSON. Nothing in them can run.
+"""Trained classifiers as files: weights as safetensors, their description as JSON. No file contains code.
 
-`save_classifiers` writes one file of weights for each fit; `load_classifier` gives back what labels items by the mean
-of them all.
+`save_classifiers` writes one file of weights for each fit. `load_classifier` returns a classifier that labels items by
+the mean of all fits.
 """
 
 import json
@@ -38,7 +38,7 @@ class SavedClassifier:
 
     Attributes:
         class_names: in the order of the probabilities.
-        fits: one a fit, its classes in that order.
+        fits: one classifier per fit, with its classes in that order.
     """
 
     class_names: tuple[str, ...]
@@ -51,13 +51,13 @@ class SavedClassifier:
             features: float32 [items, features].
 
         Raises:
-            BadInput: not so many features, or numbers that are not finite.
+            BadInput: the number of features is wrong, or the features or the probabilities are not finite.
         """
         wanted = _dense(self.fits[0].predictor).widths[0]
         if features.ndim != 2 or features.shape[1] != wanted:
             raise BadInput(f"classifier: expected features of shape [items, {wanted}], got {features.shape}")
         items = Items(n_items=len(features), features=np.ascontiguousarray(features, dtype=np.float32))
-        with np.errstate(over="ignore", invalid="ignore"):  # told below
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below
             found = np.mean([fit.predict(items) for fit in self.fits], axis=0)
         if not np.isfinite(found).all():
             raise BadInput(
@@ -69,15 +69,15 @@ class SavedClassifier:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlainClassifier:
-    """A network on features: for each class of the data which of its own it is, and the scale that features are brought
-    to before it reads them, if any."""
+    """A network on features. `order` gives for each class of the data the network's class; `scale`, if any, is applied
+    to features before the network reads them."""
 
     predictor: NetworkPredictor
     order: Int64[np.ndarray, " classes"]
     scale: Scale | None = None
 
     def reordered(self, order: Int64[np.ndarray, " classes"] | None) -> "PlainClassifier":
-        """Returns it with its classes in another order."""
+        """Returns the classifier with its classes in another order; itself for None."""
         return self if order is None else replace(self, order=self.order[order])
 
     def predict(self, items: Items) -> ItemProbs:
@@ -87,14 +87,15 @@ class PlainClassifier:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """All its numbers: weights and biases, classes in order, and `mean` and `factor` of the features."""
+        """All numbers of the classifier: weights and biases, with the classes in order, and `mean` and `factor` of the
+        features."""
         values, last = dict(self.predictor.values), _dense(self.predictor).n_layers - 1
         values |= {name: np.ascontiguousarray(values[name][:, self.order]) for name in (f"w{last}", f"b{last}")}
         return values if self.scale is None else {**values, "mean": self.scale.mean, "factor": self.scale.factor}
 
 
 def plain_classifier(predictor: Predictor) -> PlainClassifier | None:
-    """Returns the network on features that a predictor is; None where it is more than that, or something else."""
+    """Returns a predictor as a plain network on features; None where it is anything else."""
     if isinstance(predictor, ScaledPredictor):
         inner = plain_classifier(predictor.predictor)
         return None if inner is None else replace(inner, scale=predictor.scale)
@@ -110,10 +111,10 @@ def save_classifiers(folder: Path, fits: Sequence[PlainClassifier], class_names:
     """Writes classifiers into a new folder.
 
     Args:
-        folder: is made.
-        fits: of one shape.
-        class_names: of the data.
-        model: that trained them.
+        folder: the folder, which is created.
+        fits: classifiers of one shape.
+        class_names: classes of the data.
+        model: name of the model that trained them.
     """
     folder.mkdir()
     network = _dense(fits[0].predictor)
@@ -135,10 +136,10 @@ def save_classifiers(folder: Path, fits: Sequence[PlainClassifier], class_names:
 
 
 def load_classifier(folder: str | Path) -> SavedClassifier:
-    """Reads what `save_classifiers` wrote, in whichever version.
+    """Reads a folder that any version of `save_classifiers` wrote.
 
     Raises:
-        BadInput: the folder holds something else, or something of it was damaged or changed.
+        BadInput: the folder holds something else, or some of its content was damaged or changed.
     """
     place = Path(folder)
     told = read_classifier_description(place)

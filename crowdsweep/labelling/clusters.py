@@ -1,7 +1,7 @@
 """Tables of cluster models: the clusters of items and annotators, and how a cluster answers.
 
-Clusters are numbered from 1, the largest first (by the items or annotators whose best one it is). Another fit finds
-others, which cannot be averaged with these: the tables are of the first fit.
+Clusters are numbered from 1, the largest first (by the items or annotators whose most probable cluster it is). Clusters
+of different fits do not correspond, so they cannot be averaged: the tables show the first fit.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ class ClusterTables:
     """The clusters of the first fit.
 
     Attributes:
-        items: `item`, `cluster`, `probability` of it, and of each cluster (`cluster_1` …).
-        annotators: the same of annotators; None where the model has no clusters of them.
+        items: `item`, its most probable `cluster`, the `probability` of that, and of each cluster (`cluster_1` …).
+        annotators: the same columns for annotators; None where the model has no clusters of annotators.
         answers: how an annotator of one cluster answers an item of another: `item_cluster`, `annotator_cluster` (left
             out where there are none), and a column for each class.
     """

@@ -1,13 +1,14 @@
-"""The accuracy of annotators once more, where each of them is known by it alone: fewer numbers than matrices have.
+"""A second interval of each annotator's accuracy, from a one-coin model that has fewer parameters than confusion
+matrices.
 
-A model's matrices have a number for each class and answer. Of annotators with few answers these are found with errors,
-which make the others' answers surer than they are, and somebody who never errs look as if he did: what the others say
-against him is their errors'. Each by one accuracy, with the errors that the crowd makes, the same answers tell less
-about each of the others, and what they tell is more nearly so. Where annotators do differ in how they treat classes it
-is the matrices that are right. No answer shows which of both holds, so intervals reach over both.
+A model's confusion matrices have a number for each class and answer. Matrices of annotators with few answers have
+estimation errors, which make the others' answers surer than they are. Annotators who never err then look as if they
+did, because the evidence against them is the others' estimation error. With one accuracy per annotator, and the errors
+that the crowd makes, the same answers tell less about the others, but more reliably. Where annotators do treat classes
+differently, the matrices are right. No answer shows which of the two holds, so intervals cover both.
 
-Accuracies are found by EM, from those that matrices tell on (one-coin: Zhou et al., Regularized Minimax Conditional
-Entropy for Crowdsourcing, 2015, section 6).
+Accuracies are estimated by EM, which starts from those that the matrices give (one-coin: Zhou et al., Regularized
+Minimax Conditional Entropy for Crowdsourcing, 2015, section 6).
 """
 
 import numpy as np
@@ -20,8 +21,8 @@ from crowdsweep.labelling.others import Codes, Matrices, answers_alone, answers_
 from crowdsweep.labelling.questions import Questions
 from crowdsweep.labelling.temperature import said_by
 
-_STEPS = 10  # of EM, which begins near its end
-_AS_IF = 0.5  # right answers, and as many wrong ones, beside an annotator's own
+_STEPS = 10  # of EM, which starts near its solution
+_AS_IF = 0.5  # right pseudo-answers, and as many wrong ones, added to an annotator's own
 
 Column = Float64[np.ndarray, " annotators"]
 
@@ -29,13 +30,13 @@ Column = Float64[np.ndarray, " annotators"]
 def ends_by_accuracy(
     questions: Questions, crowd: Crowd, code: Codes, accuracy: Column
 ) -> tuple[Float64[np.ndarray, " annotators"], Float64[np.ndarray, " annotators"]]:
-    """Returns the ends of the 95 % intervals of annotators' accuracies, nothing but accuracies being known of them.
+    """Returns the ends of the 95 % intervals of annotators' accuracies under the one-coin model.
 
     Args:
-        questions: with their answers.
+        questions: the questions, with their answers.
         crowd: how annotators err.
-        code: all annotators with an answer, ascending.
-        accuracy: of these, to begin with.
+        code: numbers of all annotators with an answer, ascending.
+        accuracy: their accuracies, from which EM starts.
     """
     of_all = np.zeros(int(code.max()) + 1)
     of_all[code] = accuracy

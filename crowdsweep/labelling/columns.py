@@ -1,4 +1,4 @@
-"""Columns of the tables that `label` writes: texts by their codes, and what those of classes are called."""
+"""Columns of the tables that `label` writes: texts as codes, and column names of classes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ def texts_at(names: Sequence[str], codes: np.ndarray) -> Any:
 
 
 def coded_texts(names: Sequence[str], codes: np.ndarray) -> Any:
-    """Returns the same as a column of codes, four bytes a row; `with_texts` makes texts of it."""
+    """Returns the same as a column of codes, four bytes per row; `with_texts` turns them into texts."""
     indices: Any = pa.array(codes.astype(np.int32, copy=False))
     return pa.DictionaryArray.from_arrays(indices, Names.of(names).array)
 
@@ -29,11 +29,11 @@ def with_texts(table: pa.Table) -> pa.Table:
 
 
 def class_columns(labels: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Returns a name of its own for the column of each class: its label, and in brackets, `p(item)`, where another
-    column of the table is called so.
+    """Returns a distinct column name for each class: its label, or a form such as `p(item)` where another column of the
+    table has that name.
 
     Args:
-        labels: of the classes, all different.
+        labels: labels of the classes, all different.
         others: names of the table's other columns.
     """
     taken = {*labels, *others}

@@ -1,12 +1,15 @@
-"""How annotators answer: the crowd on the whole, and each of them, from what the others make of the same items.
+"""How annotators answer, as a crowd and each of them, estimated from what the other annotators' answers say of the same
+items.
 
-What the others make of an item is soft evidence of its class. To count it would make every annotator as doubtful as the
-others are; it is the prior of a class that the annotator's own answer tells of too, and matrices are found by EM:
+The others' answers only give probabilities of an item's class. Counting answers by these probabilities would make every
+annotator look as doubtful as the others are. Instead they serve as the prior of a class, about which the annotator's
+own answer is evidence too. Confusion matrices are estimated by EM:
 
     believed[k]  ~  others[k] C[k, y],      C[k, y]  ~  sum over the answers y of believed[k]
 
-The others are also asked how sure they are of an answer that they do not know (`temperature`). Models take errors to be
-independent; where people err alike, they find the others surer than these turn out to be.
+The others' posteriors are also compared with answers that they have not seen, to learn how over-confident they are
+(`temperature`). Models take errors to be independent; where people make the same errors, these posteriors are surer
+than they should be.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,10 +22,10 @@ from crowdsweep.labelling.others import Answers
 from crowdsweep.labelling.temperature import Unseen, curve, mean_temperature, said_by
 
 _STEPS, _CROWD_STEPS = 15, 50  # of EM
-_MOST_ROWS = 100_000  # answers that the crowd's matrix is learned from, evenly spaced
-_MOST_NUMBERS = 40_000_000  # of their tables
+_MOST_ROWS = 100_000  # answers from which the crowd's matrix is estimated, evenly spaced
+_MOST_NUMBERS = 40_000_000  # in the table of these answers
 _TEMPERATURE_ROWS = 40_000
-_WIDTH = 0.7  # of the temperature's prior, in logarithms
+_WIDTH = 0.7  # standard deviation of the temperature's prior, in logarithms
 _ROWS = ("answer", "certainty", "weight", "others")
 
 
@@ -31,9 +34,9 @@ class Crowd:
     """How annotators answer on the whole.
 
     Attributes:
-        matrix: how the crowd answers, rows being the true class.
-        temperature: by how much an annotator's fellows are too sure of answers that they do not know; 1 where they are
-            not, as where errors are independent.
+        matrix: confusion matrix of the crowd; rows are the true class.
+        temperature: how over-confident the others' posteriors are about answers that they have not seen; 1 where they
+            are not, as with independent errors.
     """
 
     matrix: Confusion
@@ -41,17 +44,17 @@ class Crowd:
 
     @property
     def errors(self) -> Confusion:
-        """Shares of the wrong answers, by true class."""
+        """Distribution of the wrong answers, by true class."""
         wrong = 1.0 - np.eye(len(self.matrix))
         return normalised_rows(self.matrix * wrong, at_zero=wrong / max(len(wrong) - 1, 1))
 
 
 def crowd_of(chunks: Callable[[], Iterable[Answers]], n_answers: int) -> Crowd:
-    """Learns how the crowd answers, from at most `_MOST_ROWS` of all answers.
+    """Estimates how the crowd answers, from at most `_MOST_ROWS` of all answers.
 
     Args:
-        chunks: gives the answers, at least one.
-        n_answers: that are possible.
+        chunks: yields the answers, at least one.
+        n_answers: number of possible answers.
     """
     rows = _sample(chunks)
     mostly_right = np.full((n_answers, n_answers), 0.4 / n_answers) + 0.6 * np.eye(n_answers)
@@ -70,13 +73,14 @@ def crowd_of(chunks: Callable[[], Iterable[Answers]], n_answers: int) -> Crowd:
 def learned_matrices(
     part: Answers, start: Confusion, *, pseudo_count: float = 1.0, steps: int = _STEPS
 ) -> tuple[Confusions, Confusions]:
-    """Returns the annotators' matrices, and the expected numbers of their answers, by true class and answer given.
+    """Returns the annotators' confusion matrices, and the expected numbers of their answers, by true class and answer
+    given.
 
     Args:
         part: their answers.
-        start: a matrix; `pseudo_count` answers by it are added to an annotator's own.
-        pseudo_count: for each true class.
-        steps: of EM.
+        start: initial matrix; `pseudo_count` answers distributed like it are added to an annotator's own.
+        pseudo_count: number of these for each true class.
+        steps: number of EM steps.
     """
     size = part.others.shape[1]
     matrices: Confusions = np.broadcast_to(start, (len(part.code), size, size))
@@ -90,7 +94,7 @@ def learned_matrices(
 
 
 def _sample(chunks: Callable[[], Iterable[Answers]]) -> Answers:
-    """Returns answers, evenly spaced over all, as those of one annotator."""
+    """Returns a sample of the answers, evenly spaced, as if one annotator had given them."""
     every, seen = 1, 0
     kept: dict[str, np.ndarray] = {}
     for part in chunks():

@@ -1,7 +1,7 @@
-"""A model fitted to everything that a dataset has, on several seeds, whose fits are averaged.
+"""A model fitted to everything that a dataset has, on several seeds, and the average of its fits.
 
-A fit may name the classes otherwise than the votes do, with the same likelihood: each fit's classes are first put in
-the order in which they agree with the votes, so that averages are of the same things.
+A fit may permute the classes relative to the votes, with the same likelihood. So the classes of each fit are first put
+in the order that agrees best with the votes, and averages combine the same classes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,14 +26,15 @@ from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.model_calls import ModelFault, guarded
 
 DEFAULT_SEEDS = 5
-"""Fits that are averaged, where nobody says how many."""
+"""Number of fits that are averaged by default."""
 Order = Int64[np.ndarray, " classes"]
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AlignedFit:
-    """One fit; `order` says for each class of the data which of the fit's classes it is."""
+    """One fit with aligned classes: `order` gives for each class of the data the fit's class; None leaves them as they
+    are."""
 
     result: FitResult
     order: Order | None
@@ -48,13 +49,13 @@ class Fitted:
     """A model on all of a dataset's annotations.
 
     Attributes:
-        model, params: what was fitted; all its hyper-parameters.
-        dataset: to what.
-        dataset_params: with these parameters, among them `training: all`.
-        training: what the fits saw.
-        code: int32 [items], the number of each of its items in the dataset.
-        seeds: of the fits.
-        fits: one a seed; a single one where the seed changes nothing.
+        model, params: registered name, and all hyper-parameters.
+        dataset: the dataset.
+        dataset_params: its parameters, among them `training: all`.
+        training: the data that the fits saw.
+        code: int32 [items], number of each training item in the dataset.
+        seeds: seeds of the fits.
+        fits: one fit per seed; a single one where the seed changes nothing.
     """
 
     model: str
@@ -68,23 +69,24 @@ class Fitted:
 
     @property
     def item_probs(self) -> ItemProbs:
-        """The mean over the fits of what they say of each item that has annotations."""
+        """Class probabilities of each item that has annotations: the mean over the fits."""
         each = [fit.item_probs for fit in self.fits]
         return each[0] if len(each) == 1 else np.mean(each, axis=0)
 
     def agreement_of_fits(self, probs: ItemProbs) -> Float64[np.ndarray, " items"]:
-        """Returns `share_alike` of what the fits say of the items that have annotations."""
+        """Returns `share_alike` of the fits' probabilities of the items that have annotations."""
         return self.share_alike([fit.item_probs for fit in self.fits], probs)
 
     def share_alike(self, each: Sequence[ItemProbs], probs: ItemProbs) -> Float64[np.ndarray, " items"]:
-        """Returns for each item the share of the fits whose likeliest class is the mean's (multi-label: of the classes
-        that they decide as the mean does)."""
+        """Returns for each item the share of the fits whose most probable class is that of the mean (multi-label: the
+        share of the classes that they decide as the mean does)."""
         multilabel = self.training.scale == "multilabel"
         return np.mean([_same_decision(one, probs, multilabel) for one in each], axis=0)
 
     @property
     def unfinished(self) -> str:
-        """Says how many fits ended while their objective still clearly improved, and what to do; empty for none."""
+        """A message that says how many fits ended while their objective still clearly improved, and what to do; empty
+        for none."""
         ended = [fit.result.converged or not still_improves(fit.result.objective) for fit in self.fits]
         if all(ended):
             return ""
@@ -97,11 +99,11 @@ class Fitted:
 
     @property
     def knows_annotators(self) -> bool:
-        """Whether the model says how annotators answer."""
+        """Whether the model describes how annotators answer."""
         return all(fit.result.annotators is not None for fit in self.fits)
 
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions | ClassConfusions:
-        """Returns the mean over the fits of the annotators' matrices."""
+        """Returns the annotators' confusion matrices, averaged over the fits."""
         found: list[np.ndarray] = []
         for fit in self.fits:
             assert fit.result.annotators is not None  # noqa: S101 - `knows_annotators` says so
@@ -111,14 +113,14 @@ class Fitted:
 
     @property
     def predictors(self) -> list[Predictor]:
-        """What labels items without annotations; empty where the model labels none."""
+        """The fits' predictors, which label items without annotations; empty where the model has none."""
         return [fit.result.predictor for fit in self.fits if fit.result.predictor is not None]
 
     def predictions(self, items: Items) -> list[ItemProbs]:
-        """Returns what each fit that can says of items from their features.
+        """Returns the class probabilities that each fit with a predictor gives to items, from their features.
 
         Raises:
-            FitFailed: the predictor did; a plug-in's may.
+            FitFailed: a predictor failed, as that of a plug-in may.
         """
         found: list[ItemProbs] = []
         for fit in self.fits:
@@ -129,7 +131,7 @@ class Fitted:
         return found
 
     def _asked(self, call: Callable[..., Answer]) -> Callable[..., Answer]:
-        """Returns a call into the model, whose faults are its fit's."""
+        """Returns a call into the model that reports the model's faults as `FitFailed`."""
 
         def asked(*args: Any) -> Answer:
             try:
@@ -155,9 +157,9 @@ def fit_everything(
         model: registered name.
         params: hyper-parameters; all others have their defaults.
         dataset: from `catalogue.load`.
-        dataset_params: that it was loaded with; those among them that leave annotations out do not count.
-        n_seeds: fits; one is enough where neither data nor model depend on the seed.
-        first_seed: of these fits; the others follow it.
+        dataset_params: parameters that it was loaded with; those that leave annotations out are ignored.
+        n_seeds: number of fits; one is enough where neither data nor model depend on the seed.
+        first_seed: seed of the first fit; the seeds of the others follow it.
 
     Raises:
         BadInput: the model cannot take this dataset.

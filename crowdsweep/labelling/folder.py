@@ -1,4 +1,4 @@
-"""The folder that `crowdsweep label` writes: tables, a classifier, and the recipe that makes it again."""
+"""The folder that `crowdsweep label` writes: tables, a classifier, and the recipe that recreates the folder."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -42,14 +42,14 @@ def label_chosen(
     exports: Exports = NOTHING,
     uri: str | None = None,
 ) -> None:
-    """Fits what was chosen, writes its labels, and logs the classifier of a sweep's labels in MLflow.
+    """Fits the chosen model, writes its labels, and logs the classifier in MLflow where the model comes from a sweep.
 
     Args:
         chosen, exports: as for `fit_chosen`.
-        folder: where labels go.
-        command: that does it again.
-        tell: takes what was done, in words.
-        uri: of MLflow, as the sweep file has it: the record keeps no secrets.
+        folder: where labels are written.
+        command: the command that writes the same labels again.
+        tell: receives messages on what was done.
+        uri: MLflow's tracking URI from the sweep file; the record has it without secrets.
 
     Raises:
         BadInput, FitFailed, NotWritten: as `check_folder`, `fit_chosen` and `write_labels`.
@@ -75,14 +75,14 @@ def label_chosen(
 
 
 def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
-    """Fits what was chosen to its dataset.
+    """Fits the chosen model to its dataset.
 
     Args:
         chosen: the model, its point and the dataset.
         exports: what will be written for other tools; checked before the fit.
 
     Raises:
-        BadInput: the dataset has changed since the sweep, or cannot be taken, or one of the exports cannot hold its
+        BadInput: the dataset has changed since the sweep, the model cannot take it, or an export cannot hold its
             labels.
         FitFailed: a fit failed.
     """
@@ -100,11 +100,11 @@ def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
 
 
 def default_folder(place: Store, dataset: str, fingerprint: str = "") -> Store:
-    """Returns where labels go if nobody says: to a place, or where another dataset's labels lie, beside it. Labels of
-    this dataset that were written before its folder was moved are this dataset's.
+    """Returns the default folder for labels: `place`, or a folder beside it where `place` holds another dataset's
+    labels. Labels that were written before the dataset's folder was moved still count as this dataset's.
 
     Args:
-        place: for the labels of this dataset, and maybe of others.
+        place: the preferred folder, which may hold labels of this dataset or of others.
         dataset, fingerprint: as in `Chosen`.
     """
     own = Path(dataset)
@@ -121,8 +121,8 @@ def default_folder(place: Store, dataset: str, fingerprint: str = "") -> Store:
 
 
 def _holds_another(folder: Store, dataset: str, fingerprint: str) -> bool:
-    """Returns whether the labels of another dataset lie in a folder: of one that is called otherwise, unless nothing
-    is called so any more and its data were the same."""
+    """Returns whether a folder holds the labels of another dataset. A dataset of another name does not count as another
+    if that name no longer exists and its data were the same."""
     try:
         with files_of(folder, (RECIPE,)) as file:
             there = read_recipe(file)
@@ -136,17 +136,17 @@ def _holds_another(folder: Store, dataset: str, fingerprint: str) -> bool:
 
 
 def write_labels(fitted: Fitted, folder: Store, about: Mapping[str, str], exports: Exports = NOTHING) -> list[str]:
-    """Writes everything that is known now, whole or not at all; what an earlier call wrote there is replaced, and what
-    somebody else put there or changed stays (`files.owned`).
+    """Writes all results of labelling, whole or not at all. Files of an earlier call are replaced; files that somebody
+    else put there or changed stay (`files.owned`).
 
     Args:
         fitted: the model.
-        folder: where to; see `check_folder`.
-        about: the `command` that does it again, `why` this model, and the `dataset`'s folder or name.
+        folder: where they are written; see `check_folder`.
+        about: the `command` that recreates them, `why` this model, and the `dataset`'s folder or name.
         exports: what is written for other tools too.
 
     Returns:
-        What was written, and what whoever takes the labels should know of them, a line each.
+        Messages of a line each: what was written, and what users of the labels should know.
 
     Raises:
         BadInput: a form of another tool cannot hold these labels, or a file is in the way.
@@ -166,7 +166,7 @@ def write_labels(fitted: Fitted, folder: Store, about: Mapping[str, str], export
 
 
 def _write_all(fitted: Fitted, folder: Path, about: Mapping[str, str], exports: Exports) -> tuple[list[str], list[str]]:
-    """Returns the names of what was written, and what should be known of it."""
+    """Writes all files; returns their names, and what users of the labels should know."""
     labelled = labelled_items(fitted)
     crowd = crowd_tables(fitted, labelled)
     labels = labels_table(labelled, fitted.dataset)
@@ -190,7 +190,7 @@ def _write_all(fitted: Fitted, folder: Path, about: Mapping[str, str], exports: 
     }
     for name, table in parquet.items():
         if table is not None:
-            with (folder / f"{name}.parquet").open("wb") as file:  # Arrow opens no path that is no UTF-8
+            with (folder / f"{name}.parquet").open("wb") as file:  # Arrow cannot open a path that is not UTF-8
                 pq.write_table(table, file)
     for name, content in exports.files(labelled, fitted).items():
         (folder / name).write_bytes(content)
@@ -204,7 +204,7 @@ def _write_all(fitted: Fitted, folder: Path, about: Mapping[str, str], exports: 
 
 
 def _write_classifiers(fitted: Fitted, folder: Path) -> None:
-    """Writes the classifiers of a fit, where each of them is a network on features."""
+    """Writes the classifiers of all fits, where each of them is a network on features."""
     from crowdsweep.labelling.classifiers import (  # noqa: PLC0415 - torch takes seconds to import
         plain_classifier,
         save_classifiers,
@@ -217,7 +217,7 @@ def _write_classifiers(fitted: Fitted, folder: Path) -> None:
 
 
 def _facts(labelled: Labelled, crowd: CrowdTables) -> dict[str, Any]:
-    """Returns how probabilities and intervals came about, and what contradicts them."""
+    """Returns how probabilities and intervals were calibrated, and notes on what contradicts them."""
     found = labelled.calibrations
     calibration = {"in_words": found.answered.words(), **asdict(found.answered)}
     if found.unseen.rows:

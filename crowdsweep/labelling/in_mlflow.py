@@ -1,4 +1,4 @@
-"""The classifier that `crowdsweep label` wrote, logged in MLflow beside the runs of its sweep."""
+"""Logging of the classifier that `crowdsweep label` wrote, in MLflow beside the runs of its sweep."""
 
 import shlex
 from hashlib import blake2b
@@ -15,21 +15,22 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.tracking.sweep_page import store_id
 from crowdsweep.tracking.uri import database_file, has_place, recorded_uri
 
-_EXAMPLES = 2  # of a batch: one alone would become the only size that the program takes
+_EXAMPLES = 2  # in the example batch: with one, the exported program would only take batches of one
 
 
 def log_labels_classifier(store: Store, folder: Path, fitted: Fitted, given: str | None = None) -> str:
-    """Logs a classifier as a model on the run on top of its sweep, and registers it where the sweep file says so
-    (`tracking.register`). One that was logged before is left as it is.
+    """Logs a classifier as a model on its sweep's top run, and registers it where the sweep file says so
+    (`tracking.register`). A classifier that was logged before is left as it is.
 
     Args:
-        store: of the sweep.
-        folder: where labels were written.
-        fitted: what they were written of.
-        given: MLflow's tracking URI, as the sweep file has it: the record keeps no secrets.
+        store: store of the sweep.
+        folder: the folder of labels.
+        fitted: the model that gave the labels.
+        given: MLflow's tracking URI from the sweep file; the record has it without secrets.
 
     Returns:
-        How it is served, in words; empty where there is no classifier, or the sweep's runs are not in MLflow.
+        The command that serves the model, in words; empty where there is no classifier, or the sweep's runs are not in
+        MLflow.
 
     Raises:
         BadInput: MLflow cannot be written.

@@ -1,4 +1,4 @@
-"""The folder that labels are written to: which files are ours in it, and which folder that is."""
+"""The folder of labels: which of its files crowdsweep owns, and from where the folder is reached."""
 
 import os
 import re
@@ -30,8 +30,8 @@ _FACTS = ("command", "model", "dataset", "fingerprint", "seeds", "classes", "fil
 
 
 def place_of(folder: Path) -> tuple[Path, tuple[str, ...]]:
-    """Returns a folder as where a person means to be, and the names from there, which may be no links: a folder in a
-    sweep's store is reached from the store."""
+    """Returns the root from which a folder is reached, and the names below it, none of which may be a link. A folder in
+    a sweep's store is reached from the store; any other folder is its own root."""
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - of a link, the link's own name
     for above in absolute.parents:
         if is_file(above / JOURNAL_FILE):
@@ -40,10 +40,10 @@ def place_of(folder: Path) -> tuple[Path, tuple[str, ...]]:
 
 
 def check_folder(folder: Store) -> None:
-    """Checks that labels may be written to a folder: a new or an empty one, or one that labels were written to.
+    """Checks that labels may be written to a folder: it is new or empty, or labels were written to it before.
 
     Raises:
-        BadInput: it holds something else, or what was changed since; or it cannot be read.
+        BadInput: it holds something else, or files that were changed since; or it cannot be read.
     """
     if not isinstance(folder, Path):
         check_place(folder, LABELS)
@@ -59,7 +59,7 @@ def check_folder(folder: Store) -> None:
 
 
 def _files_told(folder: int) -> tuple[str, ...] | None:
-    """Returns the files that the recipe in an opened folder names; None where there is no whole recipe."""
+    """Returns the files that the recipe in an opened folder lists; None where there is no complete recipe."""
     try:
         recipe = recipe_of(Path(RECIPE), content_of(folder, RECIPE, LARGEST) or b"")
     except BadInput:
@@ -68,8 +68,8 @@ def _files_told(folder: int) -> tuple[str, ...] | None:
 
 
 def _adopted(folder: int, where: str) -> Iterable[str]:
-    """Returns the names of labels of an earlier version, by its recipe: it wrote that last, so what was changed later
-    is not ours any more."""
+    """Returns the names of label files that an earlier version wrote, by its recipe. The recipe was written last, so
+    files that were changed after it are not ours any more."""
     there = [name for name in names_below(folder) if not is_draft(name)]
     if not there:
         return ()
@@ -105,7 +105,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _as_old(folder: int, name: str) -> bool:
-    """Whether a file was not changed since the recipe was written."""
+    """Returns whether a file was not changed since the recipe was written."""
     try:
         changed = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime_ns
         return changed <= os.stat(RECIPE, dir_fd=folder, follow_symlinks=False).st_ctime_ns
@@ -122,7 +122,7 @@ def _is_of_classifier(name: str) -> bool:
 
 
 LABELS = Kind(name="labels", may_write=_may_write, adopted=_adopted, folders=(CLASSIFIER,), last=(RECIPE,))
-"""What `crowdsweep label` writes: a folder of tables, a classifier, and what makes it again."""
+"""What `crowdsweep label` writes: a folder of tables, a classifier, and the recipe that recreates it."""
 
 CLASSIFIER_OF_LABELS = replace(LABELS, may_write=_is_of_classifier, last=())
-"""Of these the classifier alone."""
+"""The classifier alone, of the files in such a folder."""

@@ -1,4 +1,4 @@
-"""The labels of all items: gold where there is some, else the model's, calibrated."""
+"""The labels of all items: gold where there is some, elsewhere the model's calibrated probabilities."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ _BY = ("annotations", "classifier", "gold")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Labelled:
-    """What is said of every item that has gold, or that a fitted model can label.
+    """The labels of every item that has gold or that a fitted model can label.
 
-    A table of items × classes is held once, as the model has it: what is made of it is made of some rows at a time.
+    Only the model's raw table of items × classes is held; tables that derive from it are computed some rows at a time.
 
     Attributes:
         code: int64 [items], numbers of the items in the dataset, ascending.
-        raw: float64 [items, classes] (multi-label: independent probabilities), what the model says, not calibrated;
-            NaN where it says nothing.
-        n_answers: float64 [items], that this rests on.
-        unseen: bool [items], whether a classifier alone says it, of an item without answers.
-        by: of each item: `gold`; `classifier` where that has the last word, as it has of items without annotations and,
-            of models that take labels first and train on them then, of all; else `annotations`.
-        fits_agree: float64 [items], the share of the fits that say the same; NaN where none says anything.
-        gold: of these items, by their places here.
-        calibrations: by which the probabilities are calibrated.
+        raw: float64 [items, classes] (multi-label: independent probabilities), the model's probabilities, not
+            calibrated; NaN where it gives none.
+        n_answers: float64 [items], number of answers of each item.
+        unseen: bool [items], whether an item has no answers, so that only a classifier labels it.
+        by: what labelled each item. `gold`; `classifier` for items without annotations and, of models that first infer
+            labels and then train on them, for all items; else `annotations`.
+        fits_agree: float64 [items], share of the fits that give the same label; NaN where no fit gives one.
+        gold: gold of these items, by their places here.
+        calibrations: the calibrations of the probabilities.
         multilabel: whether an item may have several classes.
     """
 
@@ -50,15 +50,16 @@ class Labelled:
 
     @property
     def probs(self) -> ItemProbs:
-        """What is said of all items, in one table."""
+        """Probabilities of all items, in one table."""
         return self.at(slice(None))
 
     def pieces(self) -> Iterator[slice]:
-        """Yields all rows, so many at a time that what is made of them stays in a core's cache."""
+        """Yields slices of rows that cover all items; the table of each slice fits into a core's cache."""
         return chunks(len(self.raw), self.raw.shape[1], CHUNK_ENTRIES)
 
     def at(self, rows: Rows) -> ItemProbs:
-        """Returns what is said of the items at these places: by the model, calibrated; 1 and 0 where gold knows."""
+        """Returns the probabilities of the items at these places: the model's, calibrated, and 1 or 0 where gold is
+        known."""
         probs = self.model_at(rows)
         gold = self._gold_at(rows)
         if len(gold):
@@ -67,7 +68,7 @@ class Labelled:
         return probs
 
     def model_at(self, rows: Rows) -> ItemProbs:
-        """Returns what the model says of the items at these places, calibrated; NaN where it says nothing."""
+        """Returns the model's calibrated probabilities of the items at these places; NaN where it gives none."""
         raw, unseen = self.raw[rows], self.unseen[rows]
         probs = self.calibrations.answered.of(raw, self.n_answers[rows], multilabel=self.multilabel)
         if unseen.any():
@@ -76,11 +77,12 @@ class Labelled:
         return probs
 
     def of_items(self, code: np.ndarray) -> ItemProbs:
-        """Returns what is said of these items, all of which are among those labelled."""
+        """Returns the probabilities of these items, all of which must be labelled."""
         return self.at(np.searchsorted(self.code, code))
 
     def gold_note(self) -> str:
-        """Returns in words how often the model contradicts gold, where both say something; empty where never."""
+        """Returns a message on how often the model contradicts gold, where both give labels; empty where it never
+        does."""
         rows = np.flatnonzero(_all_known(self.gold, *self.raw.shape))
         model, gold = self.model_at(rows), self.at(rows)
         said = ~np.isnan(model).any(axis=1)
@@ -96,7 +98,7 @@ class Labelled:
         )
 
     def _gold_at(self, rows: Rows) -> Gold:
-        """Returns the gold of the items at these places, which are numbered from 0."""
+        """Returns the gold of the items at these places, which are renumbered from 0."""
         if not isinstance(rows, slice):
             return self.gold.of_items(rows, len(self.code))
         start, stop, _ = rows.indices(len(self.code))
@@ -106,7 +108,7 @@ class Labelled:
 
 
 def labelled_items(fitted: Fitted) -> Labelled:
-    """Labels the items with annotations or gold, and where the model has a classifier all others too."""
+    """Labels the items with annotations or gold and, where the model has a classifier, all others too."""
     dataset, calibrations = fitted.dataset, calibrate(fitted)
     multilabel = dataset.scale == "multilabel"
     raw = fitted.item_probs
@@ -141,12 +143,13 @@ def labelled_items(fitted: Fitted) -> Labelled:
 
 
 def _all_known(gold: Gold, n_items: int, n_classes: int) -> Bool[np.ndarray, " items"]:
-    """Tells of which items gold knows every class."""
+    """Returns for each item whether gold knows every class."""
     return np.bincount(gold.item, minlength=n_items) >= (1 if gold.applies is None else n_classes)
 
 
 def _classifier_decides(fitted: Fitted, probs: ItemProbs) -> bool:
-    """Returns whether the model says of all items with annotations what it would say of them without."""
+    """Returns whether the model gives all items with annotations the probabilities that it would give without
+    annotations."""
     if not fitted.predictors:
         return False
     return np.allclose(np.mean(fitted.predictions(fitted.training.items), axis=0), probs, atol=1e-4)

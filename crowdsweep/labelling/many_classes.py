@@ -1,9 +1,9 @@
-"""Labels with very many classes: no table has a cell for each pair of classes, or a column for each class.
+"""Labels with very many classes, without tables that have a cell for each pair of classes or a column for each class.
 
-A matrix of 10,000 × 10,000 numbers takes 0.8 GB, and every annotator has one. So of more than `MANY_CLASSES` classes
-an annotator is known by one accuracy (Dawid and Skene's model with one coin), errors going evenly to the other classes,
-and of what is believed of an item the likeliest classes are written. What the others make of an answer is the share of
-their answers to the item that are the same.
+A matrix of 10,000 × 10,000 numbers takes 0.8 GB, and every annotator has one. So above `MANY_CLASSES` classes each
+annotator has one accuracy (the one-coin model of Dawid and Skene), with errors spread evenly over the other classes.
+Only the most probable classes of an item are written. The leave-one-out probability of an answer is the share of the
+other annotators' answers to the item that are the same.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from crowdsweep.labelling.temperature import said_by
 
 MANY_CLASSES = 1_000
 LIKELIEST, LEAST = 20, 0.001
-"""Classes of an item that are written at most, and the least probability of one."""
+"""Greatest number of classes that are written of an item, and least probability of a class that is written."""
 NOTE = (
     f"of more than {MANY_CLASSES:,} classes annotators are known by one accuracy each, without confusion matrices, and "
     f"probabilities are written of each item's {LIKELIEST} likeliest classes; join rare classes where you want more"
@@ -39,7 +39,7 @@ class OneCoins:
 
 
 def one_coins(annotations: Annotations) -> OneCoins:
-    """Returns how often annotators are right, by what the others answered to the same items. O(A log A)."""
+    """Returns how often annotators are right, by the other annotators' answers to the same items. O(A log A)."""
     size = annotations.n_classes
     weight = np.ones(len(annotations)) if annotations.weight is None else annotations.weight.astype(np.float64)
     right = _share_of_others(annotations, weight)
@@ -53,9 +53,8 @@ def one_coins(annotations: Annotations) -> OneCoins:
 
 
 def _share_of_others(rows: Annotations, weight: Float64[np.ndarray, " rows"]) -> Float64[np.ndarray, " rows"]:
-    """Returns for each answer the share of the other annotators' answers to its item that agree; 1 / classes without
-    any.
-    """
+    """Returns for each answer the share of the other annotators' answers to its item that agree; 1 / classes where
+    there are no others."""
     starts = np.zeros(len(rows), dtype=np.int64)
     starts[rows.pair_starts] = 1
     pair = np.cumsum(starts) - 1
@@ -75,7 +74,8 @@ def _sums(key: Int64[np.ndarray, " rows"], weight: Float64[np.ndarray, " rows"])
 
 
 def gains_of_one_coin(posterior: ItemProbs, accuracy: float) -> Float64[np.ndarray, " items"]:
-    """Returns what one label by an annotator of this accuracy is expected to tell of each item, in bits, at least 0."""
+    """Returns the expected information of one label by an annotator of this accuracy about each item, in bits, at least
+    0."""
     wrong = (1.0 - accuracy) / max(posterior.shape[1] - 1, 1)
     own = -(accuracy * np.log2(max(accuracy, LOG_FLOOR)) + (1.0 - accuracy) * np.log2(max(wrong, LOG_FLOOR)))
     said = posterior * (accuracy - wrong) + wrong
@@ -83,7 +83,8 @@ def gains_of_one_coin(posterior: ItemProbs, accuracy: float) -> Float64[np.ndarr
 
 
 def likeliest(probs: ItemProbs) -> tuple[Int64[np.ndarray, " cells"], Int32[np.ndarray, " cells"]]:
-    """Returns row and class of what is written of each row: its likeliest classes, these first; none of a NaN."""
+    """Returns row and class of each cell to write: the most probable classes of each row in descending order; none for
+    a row of NaN."""
     most = min(LIKELIEST, probs.shape[1])
     first = np.sort(np.argpartition(-probs, most - 1, axis=1)[:, :most], axis=1)
     values = np.take_along_axis(probs, first, axis=1)

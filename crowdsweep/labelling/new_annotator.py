@@ -1,4 +1,4 @@
-"""Predicted answers of an annotator that the model was not fitted to, from a few of their answers."""
+"""Predicted answers of an annotator that the model was not fitted to, from a few of the annotator's answers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,21 +15,21 @@ from crowdsweep.models.contract import ScaledPredictor
 
 
 def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) -> pa.Table:
-    """Returns what a new annotator would answer to each item that the model was fitted to.
+    """Predicts a new annotator's answer to each item that the model was fitted to.
 
-    Of models of clusters of annotators (pgm-bp, pgm-annealing): the answers say which clusters the annotator may belong
-    to (`ClusteredCrowd.new_annotator`); of fmm, which has one cluster, everybody answers alike. Of ldl-nm: they say
-    which embedding the annotator has (`infer_annotator`). The mean over the fits.
+    Models with clusters of annotators (pgm-bp, pgm-annealing) infer from the answers which clusters the annotator may
+    belong to (`ClusteredCrowd.new_annotator`). In fmm, which has one cluster, everybody answers alike. ldl-nm infers
+    the annotator's embedding (`infer_annotator`). Probabilities are averaged over the fits.
 
     Args:
         fitted: the model.
-        answers: item → what the annotator answered, or several answers.
+        answers: item → the annotator's answer, or several answers.
 
     Returns:
         `item`, `label`, its `probability`, and a column `p(CLASS)` for each class.
 
     Raises:
-        BadInput: the model predicts no new annotator, or an item or a class is not known.
+        BadInput: the model cannot predict a new annotator, or an item or a class is not known.
     """
     items, given = _coded(fitted, answers)
     probs = np.mean([_predicted(fitted, fit, items, given) for fit in fitted.fits], axis=0)
@@ -46,7 +46,7 @@ def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) ->
 def _coded(
     fitted: Fitted, answers: Mapping[str, str | Sequence[str]]
 ) -> tuple[np.ndarray, Float64[np.ndarray, "answered classes"]]:
-    """Returns the items that were answered, by their place in the fit, and how often each class was."""
+    """Returns the answered items, by their place in the fit, and how often each class was answered."""
     dataset = fitted.dataset
     place = {dataset.item_names[int(code)]: place for place, code in enumerate(fitted.code)}
     classes = {name: code for code, name in enumerate(dataset.class_labels)}

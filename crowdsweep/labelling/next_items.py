@@ -1,12 +1,13 @@
-"""Which items are worth another label, and whom to ask.
+"""Ranking of items by the value of one more label, and choice of annotators to ask.
 
-The gain of a label is how much it is expected to tell of the item's class: the entropy of what is believed now, less
-the expected entropy after the answer of an annotator (the mutual information of class and answer, in bits).
+The gain of a label is the information that it is expected to give about the item's class, in bits. It is the entropy of
+the current posterior minus the expected entropy after an annotator's answer (the mutual information of class and
+answer).
 
     gain(q, C) = H(q C) - sum over k of q[k] H(C[k])            q: posterior, C: the annotator's matrix
 
-An item is ranked by the gain of an annotator who answers as the crowd does. Whom to ask are those of the best known
-annotators who have not answered the item and would tell most of it.
+Items are ranked by the gain of an annotator who answers as the crowd does. The annotators to ask are chosen from the
+most informative ones: those who have not answered the item and whose label has the highest gain.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from crowdsweep.labelling.others import Matrices
 from crowdsweep.labelling.questions import Questions
 
 CANDIDATES = 50
-"""Annotators who are considered for each item: those who tell most of an average one."""
+"""Number of annotators who are considered for each item: those whose label has the highest gain for an average item."""
 ASKED = 3
 CHUNK = 4096
 
@@ -25,7 +26,8 @@ CHUNK = 4096
 def gains(
     posterior: ItemProbs, confusion: Float64[np.ndarray, "*annotators true observed"]
 ) -> Float64[np.ndarray, "*annotators questions"]:
-    """Returns the expected information of one answer by an annotator with this matrix, in bits, at least 0."""
+    """Returns the expected information of one answer by an annotator with this confusion matrix, in bits, at least
+    0."""
     return np.maximum(_entropy(posterior @ confusion) - _entropy(confusion) @ posterior.T, 0.0)
 
 
@@ -35,12 +37,12 @@ def whom_to_ask(
     matrices: Matrices,
     code: Int64[np.ndarray, " annotators"],
 ) -> list[list[int]]:
-    """Returns for each wanted question the codes of at most `ASKED` annotators, best first, who have not answered it.
+    """Returns for each wanted question the codes of at most `ASKED` annotators who have not answered it, best first.
 
     Args:
         questions: who has answered what.
         wanted: numbers of questions.
-        matrices: of annotators.
+        matrices: confusion matrices of annotators.
         code: annotators to choose from.
     """
     mean = questions.posterior.mean(axis=0, keepdims=True)

@@ -1,13 +1,13 @@
 """Leave-one-out posteriors: for each answer, the posterior of its question given the answers of all other annotators.
 
-With prior p and the annotators' matrices C, answers y make of a question what Dawid and Skene's E-step makes of it, and
-an annotator's own answers are a factor that can be left out again:
+With prior p and the annotators' confusion matrices C, the posterior of a question follows from its answers y by the
+E-step of Dawid and Skene. An annotator's own answers are one factor of it, which can be left out:
 
     others[k]  ~  p[k] * product over the other annotators' answers of C[k, y]
 
-Matrices are the model's; the prior is the mean of what it believes. What it believes of a single question is of no use
-here: an average of votes, or a classifier's word, does not hold the answer as a factor. Where a model has no matrices,
-the others' answers are counted.
+The matrices are the model's; the prior is the mean of the model's posteriors. The model's posterior of a single
+question is of no use here: in an average of votes, or in a classifier's prediction, the answer is not a factor. Where a
+model has no matrices, the others' answers are counted as votes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,25 +23,26 @@ from crowdsweep.arrays import ClassConfusions, Confusions, normalised_rows
 from crowdsweep.labelling.questions import Questions
 from crowdsweep.labelling.temperature import said_by
 
-CHUNK_ENTRIES = 1 << 18  # numbers at a time, which a core's cache holds
+CHUNK_ENTRIES = 1 << 18  # numbers per chunk, which a core's cache holds
 _LEAST_SAID = 1e-12
 
 Codes = Int64[np.ndarray, " annotators"]
 Matrices = Callable[[Codes], Confusions | ClassConfusions]
-"""Gives the matrices of annotators, rows being the true class; of multi-label data two by two for each class."""
+"""Returns the confusion matrices of annotators, whose rows are the true class; for multi-label data, a 2 × 2 matrix for
+each class."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """The answers of some annotators, one annotator's after another's.
+    """The answers of some annotators, grouped by annotator.
 
     Attributes:
         code: the annotators, ascending.
-        place: of each answer, the number of its annotator among `code`.
-        answer: what was answered.
-        certainty: what the annotator gives to it (`Questions`).
-        weight: of each answer.
-        others: what the others' answers make of its question; rows sum to one.
+        place: for each answer, the place of its annotator in `code`.
+        answer: number of the answer.
+        certainty: probability that the annotator gives to the answer (`Questions`).
+        weight: weight of each answer.
+        others: leave-one-out posterior of its question; rows sum to one.
     """
 
     code: Codes
@@ -52,7 +53,7 @@ class Answers:
     others: Float64[np.ndarray, "rows answers"]
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Returns the sum over each annotator's rows, of numbers or of rows of numbers."""
+        """Returns the sum over each annotator's rows; values are numbers or rows of numbers."""
         return np.add.reduceat(values, self._first, axis=0)
 
     @cached_property
@@ -67,30 +68,30 @@ class Answers:
 
     @property
     def shares(self) -> Float64[np.ndarray, "rows answers"]:
-        """What each answer gives to each of those that are possible."""
+        """The distribution over the possible answers that each answer stands for: by its certainty."""
         given = np.eye(self.others.shape[1])[self.answer]
         return said_by(self.certainty[:, None], given, self.others.shape[1])
 
     def of_cells(self, matrices: Confusions) -> Float64[np.ndarray, "rows answers"]:
-        """Returns of its annotator's matrix the column of each answer."""
+        """Returns for each answer its column of its annotator's confusion matrix."""
         return _by_answer(matrices).take(self._cell, axis=0)
 
     @cached_property
     def _cell(self) -> Int64[np.ndarray, " rows"]:
-        """The number of annotator and answer of each row."""
+        """Number of each row's pair of annotator and answer."""
         return self.place * self.others.shape[1] + self.answer
 
     @cached_property
     def _cells(self) -> sp.csr_array:
-        """Weights of the rows that are answers of one annotator and one kind: sparse [annotators * answers, rows]."""
+        """Weights of the rows, by pair of annotator and answer: sparse [annotators * answers, rows]."""
         size, n_rows = self.others.shape[1], len(self.answer)
         return sp.csr_array((self.weight, (self._cell, np.arange(n_rows))), shape=(len(self.code) * size, n_rows))
 
     def counts(self, believed: Float64[np.ndarray, "rows answers"] | None = None) -> Confusions:
-        """Returns expected numbers of answers, by true class and answer given.
+        """Returns expected numbers of answers, by annotator, true class and answer given.
 
         Args:
-            believed: of each answer's question; what the others make of it where it is None.
+            believed: posterior of each answer's question; `others` where it is None.
         """
         believed = self.others if believed is None else believed
         if (self.certainty == 1.0).all():
@@ -103,7 +104,8 @@ class Answers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Rows:
-    """Rows of some annotators: who, whose, which."""
+    """Rows of some annotators: `code` has the annotators, `place` each row's place in `code`, `own` its number in
+    `Questions`."""
 
     code: Codes
     place: Int64[np.ndarray, " rows"]
@@ -111,11 +113,11 @@ class _Rows:
 
 
 def answers_and_others(questions: Questions, matrices: Matrices | None) -> Callable[[], Iterator[Answers]]:
-    """Returns what gives the annotators' answers, in chunks of annotators, as often as it is called.
+    """Returns a function that yields the annotators' answers, in chunks of annotators, each time it is called.
 
     Args:
-        questions: answers, at least one, and what the model believes.
-        matrices: the model's; None where it has none.
+        questions: answers, at least one, and the model's posteriors.
+        matrices: the model's confusion matrices; None where it has none.
     """
     total = _total(questions, matrices)
 
@@ -140,13 +142,13 @@ def answers_and_others(questions: Questions, matrices: Matrices | None) -> Calla
 def total_and_said(
     questions: Questions, matrices: Matrices, code: Codes, own: Sequence[Int64[np.ndarray, " _"]]
 ) -> tuple[Float64[np.ndarray, "questions answers"], list[Float64[np.ndarray, "_ answers"]]]:
-    """Returns what all answers say together of each question, and what each of these says, by annotator (logarithms).
+    """Returns the log-evidence of all answers together for each question, and that of each of these rows, by annotator.
 
     Args:
-        questions: with their answers.
-        matrices: of annotators.
+        questions: the questions, with their answers.
+        matrices: confusion matrices of annotators.
         code: some annotators.
-        own: rows of each of these.
+        own: rows of each of these annotators.
     """
     sizes = [len(rows) for rows in own]
     rows = _Rows(code=code, place=np.repeat(np.arange(len(code)), sizes), own=np.concatenate(own))
@@ -154,23 +156,24 @@ def total_and_said(
 
 
 def answers_alone(questions: Questions, matrices: Matrices) -> Float64[np.ndarray, "questions answers"]:
-    """Returns what these matrices make of each question, from its answers alone."""
+    """Returns the posterior of each question by these confusion matrices, from its answers alone."""
     return special.softmax(_total(questions, matrices), axis=1)
 
 
 def _total(questions: Questions, matrices: Matrices | None) -> Float64[np.ndarray, "questions answers"]:
-    """Returns what all answers say together of each class: the log of a product, or a number of votes."""
+    """Returns the evidence of all answers for each class of each question: the log of a product, or a number of
+    votes."""
     total = np.zeros(questions.posterior.shape)
     if matrices is not None:
         total += np.tile(np.log(np.maximum(questions.shares, _LEAST_SAID)), (len(total) // questions.kinds, 1))
     code, size = questions.by_annotator[1], questions.n_answers
     few = questions.plain and questions.kinds == 1 and len(code) * size**2 <= len(questions.answer)
-    if few and matrices is not None:  # that together they take no more than the answers: the same sums, at once
+    if few and matrices is not None:  # matrices no larger than the answers: the same sums at once
         return total + questions.answered @ _by_answer(np.log(np.maximum(matrices(code), _LEAST_SAID)))
     summed = np.zeros(total.shape[::-1])
     for rows in _chunks(questions):
         question, said = questions.question[rows.own], _said(questions, rows, matrices)
-        for answer, one in enumerate(said.T):  # one row after another: chunks change no sum
+        for answer, one in enumerate(said.T):  # added one row after another, so that chunks change no sum
             np.add.at(summed[answer], question, np.ascontiguousarray(one))
     total += summed.T
     return total
@@ -179,7 +182,7 @@ def _total(questions: Questions, matrices: Matrices | None) -> Float64[np.ndarra
 def _chunks(questions: Questions) -> Iterator[_Rows]:
     order, code, ends = questions.by_annotator
     first = np.append(0, ends[:-1])
-    most = max(CHUNK_ENTRIES // (questions.kinds * questions.n_answers**2), 1)  # matrices, and rows of numbers
+    most = max(CHUNK_ENTRIES // (questions.kinds * questions.n_answers**2), 1)  # annotators, by their matrices
     most_rows = CHUNK_ENTRIES // questions.n_answers
     start = 0
     while start < len(code):
@@ -191,7 +194,8 @@ def _chunks(questions: Questions) -> Iterator[_Rows]:
 
 
 def _said(questions: Questions, rows: _Rows, matrices: Matrices | None) -> Float64[np.ndarray, "rows answers"]:
-    """Returns what each answer says for each class: the log of its probability there, or a vote for one."""
+    """Returns the evidence of each answer for each class: the log of its probability given that class, or a vote for
+    one class."""
     answer, size = questions.answer[rows.own], questions.n_answers
     weight = certainty = np.ones((1, 1))
     if not questions.plain:
@@ -202,22 +206,23 @@ def _said(questions: Questions, rows: _Rows, matrices: Matrices | None) -> Float
     kind = questions.question[rows.own] % questions.kinds
     logs = np.log(np.maximum(confusions, _LEAST_SAID))
     said = _by_answer(logs).take((rows.place * questions.kinds + kind) * size + answer, axis=0)
-    if (certainty < 1).any():  # fractions of an answer to each, as models take it
+    if (certainty < 1).any():  # an unsure answer counts as fractions of answers, as in the models
         said = certainty * said + (1.0 - certainty) / max(size - 1, 1) * (logs.sum(axis=3)[rows.place, kind] - said)
     return said * weight
 
 
 def _by_answer(matrices: Float64[np.ndarray, "... true observed"]) -> Float64[np.ndarray, "rows true"]:
-    """Returns the columns of all matrices as rows, of which an answer takes a whole one."""
+    """Returns the columns of all matrices as rows, so that an answer takes a whole row."""
     return np.ascontiguousarray(matrices.swapaxes(-1, -2)).reshape(-1, matrices.shape[-1])
 
 
 def _of_the_same(
     place: Int64[np.ndarray, " rows"], question: Int[np.ndarray, " rows"], said: Float64[np.ndarray, "rows answers"]
 ) -> Float64[np.ndarray, "rows answers"]:
-    """Returns for each answer the sum over its annotator's answers to its question: who answers twice is one person."""
+    """Returns for each answer the sum over all of its annotator's answers to its question: repeated answers are left
+    out together."""
     key = place * (int(question.max()) + 1) + question
-    if (key[1:] > key[:-1]).all():  # as rows of an annotator ascend by question, nobody answers twice
+    if (key[1:] > key[:-1]).all():  # an annotator's rows ascend by question: nobody answers twice
         return said
     _, pair = np.unique(key, return_inverse=True)
     return np.stack([np.bincount(pair, column) for column in said.T], axis=1)[pair]

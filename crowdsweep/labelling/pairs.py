@@ -1,13 +1,13 @@
 """Annotators who give the same answers more often than independent errors allow: copies, and judges of one family.
 
-What all other annotators make of an item is evidence of its class. Given that, two annotators with matrices C and D
-agree with probability
+The answers of all other annotators are evidence of an item's class. Given this evidence, two annotators with confusion
+matrices C and D agree with probability
 
     sum over k of others[k] * sum over y of C[k, y] D[k, y]
 
-Where two agree far more often, they err alike, or those do whom the model believes instead: one opinion that is counted
-twice may outvote two. Gold decides: given how many errors two annotators make, those that they make together are
-hypergeometric.
+Where two agree far more often, either they make the same errors, or the annotators whom the model believes instead do:
+one opinion that is counted twice may outvote two. Gold decides which: given the numbers of errors of two annotators,
+the number of errors that they make together is hypergeometric.
 """
 
 from collections.abc import Sequence
@@ -20,22 +20,22 @@ from scipy import special, stats
 from crowdsweep.labelling.others import Matrices, total_and_said
 from crowdsweep.labelling.questions import Questions
 
-_MOST = 80  # annotators that are compared: those with most answers
-_FEWEST = 20  # questions that two have answered
-_EXCESS = 0.05  # least share by which they agree more than they should
+_MOST = 80  # annotators who are compared: those with the most answers
+_FEWEST = 20  # questions that both annotators of a pair have answered, at least
+_EXCESS = 0.05  # least excess of a pair's share of agreement over the expected share
 _CHANCE = 0.01
-_CERTAIN = 0.99  # of an answer: two who are unsure of the same label have not said the same
+_CERTAIN = 0.99  # least certainty: two who are unsure of the same label have not said the same
 _NAMED = 5
 
 
 def correlated_errors(questions: Questions, truth: Int64[np.ndarray, " questions"], names: Sequence[str]) -> str | None:
-    """Returns in words which pairs are wrong of the same questions more often than chance; empty where nobody is, None
-    where too few have answered the same questions with gold.
+    """Returns a message that names the pairs who are wrong on the same questions more often than by chance. It is empty
+    where there are none, and None where no pair has answered enough of the same questions with gold.
 
     Args:
-        questions: what was answered.
-        truth: the right answer of each, -1 where it is not known.
-        names: of annotators.
+        questions: the questions, with their answers.
+        truth: right answer of each question, -1 where it is not known.
+        names: names of the annotators.
     """
     most, own = _with_most(questions, truth[questions.question] >= 0)
     asked = [questions.question[rows] for rows in own]
@@ -69,7 +69,7 @@ def correlated_errors(questions: Questions, truth: Int64[np.ndarray, " questions
 
 
 def alike_beyond(questions: Questions, matrices: Matrices, names: Sequence[str]) -> str:
-    """Returns in words which pairs agree more often than the model allows; empty where nobody does."""
+    """Returns a message that names the pairs who agree more often than the model allows; empty where there are none."""
     most, alone = _with_most(questions, np.ones(len(questions.question), dtype=bool))
     total, said = total_and_said(questions, matrices, most, alone)
     confusion = matrices(most)
@@ -107,8 +107,8 @@ def alike_beyond(questions: Questions, matrices: Matrices, names: Sequence[str])
 def _with_most(
     questions: Questions, asked: Bool[np.ndarray, " rows"]
 ) -> tuple[Int64[np.ndarray, " annotators"], list[Int64[np.ndarray, " _"]]]:
-    """Returns the annotators with most of these answers, as far as they are certain, and the rows of each one's first
-    answers to questions."""
+    """Returns the annotators with most of the rows in `asked` whose answers are certain, and for each of them the rows
+    of first answers to questions."""
     asked = asked & (questions.certainty >= _CERTAIN)
     active, answers = np.unique(questions.annotator[asked], return_counts=True)
     most = np.sort(active[np.argsort(-answers, kind="stable")[:_MOST]])

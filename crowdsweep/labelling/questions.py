@@ -1,7 +1,8 @@
 """Annotations as questions with one answer each, so that single-label and multi-label data are treated alike.
 
-Of single-label data a question is an item, its answers are classes. Of multi-label data each pair of item and class is
-a question of its own with the answers 0 (not chosen) and 1 (chosen), and who answered the item answered all of them.
+In single-label data a question is an item, and its possible answers are the classes. In multi-label data each pair of
+item and class is a question with the answers 0 (not chosen) and 1 (chosen). An annotator who answered the item answered
+all of its questions.
 """
 
 from dataclasses import dataclass
@@ -21,14 +22,15 @@ Order = Int64[np.ndarray, " _"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Questions:
-    """Rows (question, annotator, answer), with what is believed of each question.
+    """Rows (question, annotator, answer), and the model's posterior of each question.
 
     Attributes:
-        question, annotator, answer: integers [rows]; of single-label data the annotations' own arrays.
+        question, annotator, answer: integers [rows]; for single-label data, the annotations' own arrays.
         weight: float64 [rows].
-        certainty: float64 [rows], what the annotator gives to the answer; the rest goes evenly to the others.
+        certainty: float64 [rows], probability that the annotator gives to the answer; the rest is spread evenly over
+            the other answers.
         posterior: float64 [questions, answers], rows sum to one.
-        kinds: of questions, which follow each other in turn: the classes of multi-label data, else one.
+        kinds: number of kinds of questions, which alternate: one for each class of multi-label data, else one.
     """
 
     question: Int[np.ndarray, " rows"]
@@ -41,7 +43,8 @@ class Questions:
 
     @cached_property
     def by_annotator(self) -> tuple[Order, Int[np.ndarray, " annotators"], Order]:
-        """The rows by annotator, in their order; the annotators who have some, ascending; where each one's end."""
+        """The rows sorted by annotator, otherwise in their order; the annotators who have rows, ascending; the end of
+        each one's rows."""
         order = np.argsort(self.annotator, kind="stable")
         sorted_codes = self.annotator[order]
         first = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
@@ -49,8 +52,8 @@ class Questions:
 
     @cached_property
     def answered(self) -> sp.csr_array:
-        """Ones [questions, annotators * answers] for the rows of single-label data, by question. Annotators
-        are those of `by_annotator`."""
+        """Sparse matrix [questions, annotators * answers] with a one for each row of single-label data. Annotators are
+        those of `by_annotator`."""
         code = self.by_annotator[1]
         place = np.zeros(int(code[-1]) + 1, dtype=np.int32)
         place[code] = np.arange(len(code)) * self.n_answers
@@ -60,7 +63,7 @@ class Questions:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing says how much rows count, or how certain they are."""
+        """Whether rows have neither weights nor certainties of their own."""
         return self.weight.strides == self.certainty.strides == (0,)
 
     @property
@@ -69,7 +72,7 @@ class Questions:
 
     @property
     def shares(self) -> Float64[np.ndarray, "kinds answers"]:
-        """How often each answer is believed to be right, of each kind of question."""
+        """The mean posterior of each answer, by kind of question."""
         return self.posterior.reshape(-1, self.kinds, self.n_answers).mean(axis=0)
 
 
@@ -77,13 +80,13 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
     """Returns the questions of a dataset.
 
     Args:
-        annotations: of its items.
-        item_probs: what a model believes of them; independent probabilities of multi-label classes.
-        multilabel: which of the two.
+        annotations: annotations of its items.
+        item_probs: a model's probabilities of the items; independent ones of multi-label classes.
+        multilabel: whether items may have several classes.
     """
     if not multilabel:
         carried = (annotations.weight, annotations.probability)
-        ones = np.broadcast_to(1.0, len(annotations))  # which take no memory
+        ones = np.broadcast_to(1.0, len(annotations))  # takes no memory
         weight, certainty = (ones if one is None else one.astype(np.float64) for one in carried)
         return Questions(
             question=annotations.item,

@@ -1,6 +1,7 @@
-"""`label.yaml`, which says what stands in a folder of labels and what makes it again, as it is read: within bounds.
+"""Reading of `label.yaml`, the recipe of a folder of labels: what the folder holds, and what recreates it.
 
-Anybody may have changed it, or have a file of that name which `crowdsweep label` never wrote.
+The content is not trusted and is checked against limits. Anybody may have changed it, or may have a file of that name
+that `crowdsweep label` never wrote.
 """
 
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from crowdsweep.files.typed import Many, Text, WrongValue, read_as
 
 RECIPE = "label.yaml"
 _WHAT = "what `crowdsweep label` wrote"
-LARGEST = 1 << 23  # bytes: ten thousand names of classes and as many notes
+LARGEST = 1 << 23  # bytes: enough for ten thousand class names and as many notes
 _DEEPEST = 20
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is there
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is installed
 
 
 def _in_this_folder(name: str) -> str:
@@ -30,10 +31,10 @@ def _in_this_folder(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationTold:
-    """The calibration of probabilities, as the recipe says it.
+    """The calibration of probabilities, as a recipe describes it.
 
     Attributes:
-        in_words: empty where it does not say.
+        in_words: the description; empty where there is none.
     """
 
     in_words: Text = ""
@@ -41,15 +42,15 @@ class CalibrationTold:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What the rest of the program asks a recipe.
+    """The content of a recipe that the rest of the program uses.
 
     Attributes:
-        dataset: whose labels these are: a folder or a name.
-        fingerprint: of these data; empty where it does not say.
-        files: names of what was written beside it, in this folder; those of folders end in `/`.
-        calibration: of the probabilities.
-        notes: what whoever takes the labels should know.
-        says: the names of all that it says.
+        dataset: folder or name of the dataset that the labels are of.
+        fingerprint: fingerprint of its data; empty where the recipe has none.
+        files: names of the files that were written beside it, in this folder; names of folders end in `/`.
+        calibration: calibration of the probabilities.
+        notes: what users of the labels should know.
+        says: all keys of the recipe.
     """
 
     dataset: Text
@@ -74,7 +75,7 @@ def recipe_of(path: Path, content: bytes) -> Recipe:
     """Reads the content of a recipe.
 
     Raises:
-        BadInput: it says something else.
+        BadInput: the content is not a valid recipe.
     """
     with reading(path, _WHAT):
         text = content.decode("utf-8")
@@ -93,7 +94,8 @@ def recipe_of(path: Path, content: bytes) -> Recipe:
 
 
 def _check_nesting(path: Path, text: str) -> None:
-    """Refuses what nests deeper than a recipe, or multiplies itself by `<<`, before anything is built of it."""
+    """Refuses content that is nested deeper than a recipe, or that merges entries by `<<`, before anything is built
+    from it."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -1,4 +1,4 @@
-"""The tables that people take away: labels, probabilities, annotators, what to label next."""
+"""The tables that users of labels get: labels, probabilities, annotators, items to label next."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,22 +32,25 @@ from crowdsweep.models.default_model import default_model
 from crowdsweep.record.flags import flag_words
 from crowdsweep.trial.flags import flags_of
 
-JOIN = "|"  # between the classes of one multi-label label
-_ACCURACY = 0.75  # of whom nothing is known
-_ALIKE = 0.05  # mean total variation between labels and what matrices make of the answers
-_MOST_ASKED = 100_000  # items that are given annotators to ask: the others gain less anyway
+JOIN = "|"  # between the classes of a multi-label label
+_ACCURACY = 0.75  # of an annotator of whom nothing is known
+_ALIKE = 0.05  # largest mean total variation between labels and the posteriors by matrices and answers
+_MOST_ASKED = 100_000  # items for which annotators to ask are named: the others gain less anyway
 
 Chosen = Int32[np.ndarray, " items"] | Bool[np.ndarray, "items classes"]
-"""The class of each item; multi-label: the classes."""
+"""The class of each item; for multi-label data, a mask of the item's classes."""
 
 
 def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
-    """Returns a row per item: label, its probability, entropy (nats), number of answers, the share of them that agree
-    with the label, split, what it was labelled by, and the share of the fits that give the same label; `name`, what the
-    class is called, where some are called otherwise than their labels; `gold` where there is some.
+    """Returns a table with a row per item.
 
-    Of multi-label items the label joins all classes that are more probable than not, its probability is that of exactly
-    these, classes being independent, and the answers that agree are those of single classes.
+    The column `entropy` is in nats, `answers` is the number of answers, and `agreement` the share of them that agree
+    with the label. `labelled_by` says what gave the label, and `fits_agree` is the share of the fits that give the same
+    label. `name` has the names of classes, where some differ from their labels. `gold` is there where the dataset has
+    gold.
+
+    The label of a multi-label item joins all classes that are more probable than not. Its probability is that of
+    exactly these classes, which are taken to be independent. Agreement is then that of single classes.
     """
     multilabel, parts = labelled.multilabel, list[tuple[np.ndarray, ...]]()
     for part in labelled.pieces():
@@ -85,7 +88,8 @@ def _gold_labels(labelled: Labelled, dataset: CrowdDataset) -> list[str]:
 def _agreement(
     rows: Annotations, chosen: Chosen, *, multilabel: bool
 ) -> tuple[Int64[np.ndarray, " items"], Float64[np.ndarray, " items"]]:
-    """Returns how many answers each item has, and the share of them (multi-label: of single classes) that agree."""
+    """Returns the number of answers of each item, and the share of them (multi-label: of single classes) that agree
+    with its label."""
     if multilabel:
         choices = choices_of(rows)
         item, says = choices.item, ((choices.chosen.toarray() > 0.5) == chosen[choices.item]).sum(axis=1)
@@ -97,8 +101,8 @@ def _agreement(
 
 
 def chosen_of(probs: ItemProbs, *, multilabel: bool) -> tuple[Chosen, Float64[np.ndarray, " items"]]:
-    """Returns the class of each item, of multi-label items all that are more probable than not; and how probable it is
-    that it is this one, or exactly these."""
+    """Returns the class of each item (multi-label: all classes that are more probable than not), and the probability
+    that it is this class (multi-label: exactly these classes)."""
     if multilabel:
         chosen = probs > 0.5
         return chosen, np.where(chosen, probs, 1.0 - probs).prod(axis=1)
@@ -107,14 +111,14 @@ def chosen_of(probs: ItemProbs, *, multilabel: bool) -> tuple[Chosen, Float64[np
 
 
 def decided(probs: ItemProbs, labels: Sequence[str], *, multilabel: bool) -> dict[str, Any]:
-    """Returns the columns `label` and `probability`, as `labels_table` has them."""
+    """Returns the columns `label` and `probability` of `labels_table`."""
     chosen, probability = chosen_of(probs, multilabel=multilabel)
     return {"label": named(chosen, labels), "probability": probability}
 
 
 def named(chosen: Chosen, labels: Sequence[str]) -> Any:
-    """Returns the labels of what was chosen as a column; several are joined by `|`, and one that stands in a label,
-    or a backslash, has a backslash before it."""
+    """Returns the chosen labels as a column. Several labels are joined by `|`; a bar or a backslash within a label gets
+    a backslash before it."""
     if chosen.ndim == 1:
         return texts_at(labels, chosen)
     apart = np.array([escaped(label) for label in labels], dtype=object)
@@ -122,18 +126,18 @@ def named(chosen: Chosen, labels: Sequence[str]) -> Any:
 
 
 def escaped(label: str) -> str:
-    """Returns a name that may stand among several that are joined, a backslash before each bar and backslash in it."""
+    """Returns a name that can be joined with others: each bar and backslash in it gets a backslash before it."""
     return label.replace("\\", "\\\\").replace(JOIN, "\\" + JOIN)
 
 
 def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool = False) -> pa.Table:
-    """Returns the item and a column for each class; of more than `MANY_CLASSES` a row for each of an item's likeliest
-    classes, `item`, `label` and `probability`.
+    """Returns a table of the item and a column for each class. Above `MANY_CLASSES` classes it has a row for each of an
+    item's most probable classes instead: `item`, `label` and `probability`.
 
     Args:
-        labelled: what is said of items.
-        dataset: whose items.
-        raw: what the model says, before it is calibrated and gold is heard; empty where it says nothing.
+        labelled: the labels of items.
+        dataset: the dataset of these items.
+        raw: whether to return the model's probabilities before calibration and without gold; empty where it gives none.
     """
     labels = dataset.class_labels
     if len(labels) > MANY_CLASSES:
@@ -154,14 +158,15 @@ def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CrowdTables:
-    """What is known of annotators, and what to ask whom next.
+    """What is known of annotators, and which items to label next, by whom.
 
     Attributes:
-        annotators: a row per annotator.
-        confusion: rows (annotator, class, true, answer, expected number).
-        next_items: a row per item, most worth another label first.
-        temperature: by how much annotators' fellows are too sure of them (`crowd.Crowd`), which widens the intervals.
-        notes: what contradicts the model's labels or its picture of annotators, in words.
+        annotators: a row per annotator; None where annotators are not known.
+        confusion: rows (annotator, true class, answer given, expected number); None where there are no matrices.
+        next_items: a row per item, in descending order of what one more label would tell.
+        temperature: how over-confident posteriors from other annotators' answers are (`crowd.Crowd`), which widens the
+            intervals.
+        notes: messages on what contradicts the model's labels or its estimates of annotators.
     """
 
     annotators: pa.Table | None
@@ -172,14 +177,14 @@ class CrowdTables:
 
 
 def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTables:
-    """Finds what is known of annotators, and ranks the items with annotations by what one more label would tell.
+    """Computes the facts of annotators, and ranks the items with annotations by what one more label would tell.
 
     Where annotators are not known, there is no table of them, and nobody in particular to ask.
 
     Args:
         fitted: the model.
-        labelled: what is said of the items, by which one more label is worth something; the model's own probabilities
-            where it is None.
+        labelled: the labels of the items, by which the gain of one more label is computed; None for the model's own
+            probabilities.
     """
     annotations, dataset = fitted.training.annotations, fitted.dataset
     multilabel = dataset.scale == "multilabel"
@@ -218,7 +223,8 @@ def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTable
 
 
 def _flagged(fitted: Fitted) -> str:
-    """Returns what is wrong with the fit, as reports flag it, and what to do; empty for nothing."""
+    """Returns what is wrong with the fit, by the flags that reports use, and what to do; empty where nothing is
+    wrong."""
     flags = flags_of(registered.model_info(fitted.model), fitted.item_probs, fitted.training)
     if not flags:
         return ""
@@ -226,7 +232,7 @@ def _flagged(fitted: Fitted) -> str:
 
 
 def _of_many_classes(fitted: Fitted, labelled: Labelled | None) -> CrowdTables:
-    """Returns what can be said without matrices of classes × classes: `labelling.many_classes`."""
+    """Returns the tables that need no matrices of classes × classes (`labelling.many_classes`)."""
     annotations, dataset = fitted.training.annotations, fitted.dataset
 
     def gain(accuracy: float) -> Float64[np.ndarray, " items"]:
@@ -263,8 +269,9 @@ def _correlated_error_words(fitted: Fitted, questions: Questions, matrices: Matr
 
 
 def _who_knows_annotators(fitted: Fitted, questions: Questions) -> Fitted:
-    """Returns a fit whose matrices say how annotators answer: the model's own where its labels are what these make of
-    the answers, else that of a plain model. A vote's, counted against votes, would be as doubtful as votes are."""
+    """Returns a fit whose confusion matrices describe how annotators answer. It is the model itself where its labels
+    follow from its matrices and the answers, else a plain model. Matrices counted against votes would be as doubtful as
+    the votes."""
     if fitted.dataset.scale == "multilabel":
         return fitted if fitted.knows_annotators else _plain(fitted)
     if fitted.knows_annotators:
@@ -327,7 +334,7 @@ def _next_table(
     matrices: Matrices | None = None,
 ) -> pa.Table:
     dataset, n_items = fitted.dataset, fitted.training.n_items
-    gain = told.reshape(n_items, -1).sum(axis=1)  # of multi-label items, of all their classes
+    gain = told.reshape(n_items, -1).sum(axis=1)  # multi-label: the sum over the classes of an item
     order = np.argsort(-gain, kind="stable")
     answers = answers_per_item(fitted.training.annotations, multilabel=dataset.scale == "multilabel").astype(np.int64)
     columns: dict[str, Any] = {

@@ -1,14 +1,15 @@
 """Temperature scaling of probabilities, fitted to answers that they were not computed from.
 
-Probabilities q of an item's class are the better, the likelier they make answers that were not used for them. An
-answer is right with probability a, the same for all, and else any of the other classes:
+Probabilities q of an item's class are the better, the more probable they make answers that were not used for them. An
+answer is right with probability a, the same for all answers, and otherwise is any of the other classes:
 
     p(answer y) = a q'[y] + (1 - a) (1 - q'[y]) / (K - 1),      q'[k]  ~  (n q[k] + s)^(1 / T) / (n + K s)^(1 / T)
 
-T is the temperature: above 1 the probabilities are surer than they should be, as those of models are that take
-annotators' errors to be independent where people err alike. s is a pseudo-count beside the n answers that an item has:
-shares of votes are zero where nobody said so, which no temperature mends. The largest a stands for itself at each
-temperature, so that none of this needs gold (temperature: Guo et al., ICML 2017; here of crowds' answers instead).
+T is the temperature. It is above 1 where probabilities are surer than they should be, as those of models that assume
+independent errors where people make the same errors. s is a pseudo-count that is added to the n answers of an item: a
+share of votes is zero where nobody gave the class, which no temperature corrects. At each temperature a takes the value
+of the highest likelihood, so none of this needs gold. Temperature scaling is by Guo et al., ICML 2017; here answers of
+the crowd take the place of gold.
 """
 
 from dataclasses import dataclass
@@ -22,23 +23,23 @@ from crowdsweep.models._em import chunks
 
 TEMPERATURES: Float64[np.ndarray, " temperatures"] = np.exp(np.linspace(np.log(0.15), np.log(30.0), 45))
 _ACCURACIES = np.linspace(0.02, 0.995, 80)
-_PIECE = 1 << 18  # numbers at a time, which a core's cache holds
-_BINS = 400  # of probabilities: what falls into one is counted as its mean
+_PIECE = 1 << 18  # numbers per piece, which a core's cache holds
+_BINS = 400  # bins of probabilities; those in one bin are counted as their mean
 
 Curve = Float64[np.ndarray, " temperatures"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unseen:
-    """Answers that probabilities do not know.
+    """Held-out answers, with probabilities that were not computed from them.
 
     Attributes:
-        probs: float64 [rows, answers], of each answer's question.
-        n_answers: float64 [rows], how many answers these rest on.
+        probs: float64 [rows, answers], probabilities of each answer's question.
+        n_answers: float64 [rows], number of answers that these were computed from.
         answer: integers [rows].
-        certainty: float64 [rows], what the annotator gives to the answer, the rest going to the others.
+        certainty: float64 [rows], probability that the annotator gives to the answer; the rest goes to the others.
         weight: float64 [rows].
-        total: how many answers these were taken of, where they are not all.
+        total: number of answers that the rows are a sample of; None where they are all.
     """
 
     probs: ItemProbs
@@ -49,7 +50,7 @@ class Unseen:
     total: int | None = None
 
     def thinned(self, most: int) -> "Unseen":
-        """Returns at most so many rows, evenly spaced."""
+        """Returns at most `most` rows, evenly spaced."""
         some = every(len(self.answer), most)
         return Unseen(
             probs=self.probs[some],
@@ -62,7 +63,7 @@ class Unseen:
 
 
 def every(n_rows: int, most: int) -> slice:
-    """Returns what takes at most so many of some rows, evenly spaced."""
+    """Returns a slice that takes at most `most` of `n_rows` rows, evenly spaced."""
     return slice(None, None, -(-n_rows // most) or 1)
 
 
@@ -70,11 +71,11 @@ def tempered(
     probs: ItemProbs, n_answers: Float64[np.ndarray, " rows"], temperature: float, smoothing: float
 ) -> ItemProbs:
     """Returns probabilities at a temperature, after `smoothing` pseudo-counts for each class; the order of an item's
-    classes stays what it was.
+    classes does not change.
 
     Args:
         probs: rows sum to one.
-        n_answers: that each row rests on.
+        n_answers: number of answers behind each row.
         temperature: above 0; 1 changes nothing.
         smoothing: at least 0.
     """
@@ -89,7 +90,8 @@ def _smoothed_logs(probs: ItemProbs, n_answers: Float64[np.ndarray, " rows"], sm
 
 
 def curve(unseen: Unseen, smoothing: float) -> Curve:
-    """Returns the log-likelihood of the answers at each of `TEMPERATURES`, at the accuracy that is best there."""
+    """Returns the log-likelihood of the answers at each of `TEMPERATURES`, with the best accuracy for that
+    temperature."""
     right = np.empty((len(TEMPERATURES), len(unseen.answer)))
     for part in chunks(len(unseen.answer), unseen.probs.shape[1], _PIECE):
         logs, answer = _smoothed_logs(unseen.probs[part], unseen.n_answers[part], smoothing), unseen.answer[part]
@@ -99,7 +101,7 @@ def curve(unseen: Unseen, smoothing: float) -> Curve:
 
 
 def mean_temperature(likelihood: Curve, about: float = 1.0, width: float = 1.0) -> float:
-    """Returns the posterior mean (of logarithms).
+    """Returns the posterior mean of the temperature (a mean of logarithms).
 
     Args:
         likelihood: a log-likelihood for each of `TEMPERATURES`.
@@ -109,20 +111,21 @@ def mean_temperature(likelihood: Curve, about: float = 1.0, width: float = 1.0) 
 
 
 def prior(about: float, width: float) -> Curve:
-    """Returns the logarithm of a prior of temperatures, normal in their logarithms."""
+    """Returns the logarithm of a prior of temperatures that is normal in their logarithms."""
     return -0.5 * ((np.log(TEMPERATURES) - np.log(about)) / width) ** 2
 
 
 def said_by(certainty: np.ndarray, one: np.ndarray, n_answers: int) -> np.ndarray:
-    """Returns what an answer of this certainty makes of a number that is known of its class and sums to one over all:
-    the rest of the certainty goes evenly to the other classes."""
+    """Returns the mean, over the classes that an unsure answer stands for, of numbers that sum to one over all classes.
+    `one` is the number of the answer's class; the rest of the certainty is spread evenly over the other classes."""
     if np.all(certainty == 1.0):
         return one
     return certainty * one + (1.0 - certainty) * (1.0 - one) / max(n_answers - 1, 1)
 
 
 def _likelihood(unseen: Unseen, believed: Float64[np.ndarray, " rows"]) -> float:
-    """Returns the largest log-likelihood of the answers, each being right with a probability."""
+    """Returns the log-likelihood of the answers at the best accuracy, from the probability that each of them is
+    right."""
     size = unseen.probs.shape[1]
     right = said_by(unseen.certainty, believed, size)
     place = np.minimum((right * _BINS).astype(np.int64), _BINS - 1)

@@ -1,4 +1,4 @@
-"""A sweep in MLflow: its page, written when the sweep has ended, and all of it written again from the record."""
+"""A sweep in MLflow: its page, written when the sweep has ended, and a rebuild of all of it from the record."""
 
 import logging
 import shlex
@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 def show_when_ended(found: AnalysedSweep, uri: str | None = None, *, lacks: str = "") -> None:
-    """Writes the page of a sweep that has ended into MLflow. Never raises: what MLflow lacks is said in one warning,
-    with the command that makes up for it.
+    """Writes the page of a sweep that has ended into MLflow. Never raises: one warning says what MLflow lacks, with the
+    command that makes up for it.
 
     Args:
         found: the sweep.
-        uri: as the sweep file has it: the record keeps no secrets.
+        uri: MLflow's tracking URI from the sweep file; the record has it without secrets.
         lacks: what MLflow lacks already, in words: `3 trials`.
     """
     store, tracking = found.store, found.state.config.get("tracking", {})
@@ -57,7 +57,8 @@ def show_when_ended(found: AnalysedSweep, uri: str | None = None, *, lacks: str 
 
 
 def catch_up_words(store: Store, lacks: str, failed: str) -> str:
-    """Returns what MLflow lacks of a sweep, why its page could not be written, and the command that makes up for it."""
+    """Returns a message on what MLflow lacks of a sweep, why its page could not be written, and the command that makes
+    up for it."""
     what = [f"lacks {lacks}"] if lacks else []
     what += [f"does not show the report as it is now: {failed}"] if failed else []
     later = shlex.join(["crowdsweep", "mirror", str(store)])
@@ -65,12 +66,12 @@ def catch_up_words(store: Store, lacks: str, failed: str) -> str:
 
 
 def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None:
-    """Rebuilds a sweep in MLflow from its record: what is missing or incomplete is written again, and its page.
+    """Rebuilds a sweep in MLflow from its record: its page, and whatever is missing or incomplete.
 
     Args:
-        store: of the sweep.
-        uri: where to; the sweep's where it is None.
-        tell: takes what was done, in words.
+        store: store of the sweep.
+        uri: MLflow's tracking URI; the sweep's own where it is None.
+        tell: receives messages on what was done.
 
     Raises:
         JournalError: there is no sweep in that folder.
@@ -89,7 +90,7 @@ def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None
 
 
 def rebuild_runs(store: Store, uri: str | None = None) -> str:
-    """Writes to MLflow the runs that it lacks of a sweep, and returns what was done in words."""
+    """Writes to MLflow the runs of a sweep that it lacks, and returns in words what was done."""
     from crowdsweep.tracking.mlflow_runs import (  # noqa: PLC0415 - mlflow takes seconds to import
         reader_of,
         rebuild,
@@ -104,7 +105,7 @@ def rebuild_runs(store: Store, uri: str | None = None) -> str:
 
 
 def publish(found: AnalysedSweep, uri: str) -> None:
-    """Writes the page of a sweep into MLflow at a URI, in place of the one that was there."""
+    """Writes the page of a sweep into MLflow at a URI, in place of an earlier one."""
     from crowdsweep.tracking.mlflow_page import publish  # noqa: PLC0415 - mlflow takes seconds to import
 
     experiment = found.state.config.get("tracking", {}).get("experiment") or found.state.name

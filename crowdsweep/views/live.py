@@ -1,7 +1,7 @@
-"""A report that is written again and again while its sweep runs, as a page that loads itself again.
+"""A report that is rewritten while its sweep runs, as a page that reloads itself.
 
-Beside a driver a process of its own writes it, which hears from the driver what the record does not hold. Whatever
-becomes of it, no trial waits, and the sweep goes on.
+A process of its own, started by the driver, writes it; the driver sends it what the record does not hold. Whatever
+happens to it, no trial waits and the sweep goes on.
 """
 
 import logging
@@ -25,11 +25,11 @@ from crowdsweep.record.store_uri import Store, store_named
 from crowdsweep.views.report_files import write_files
 
 EVERY = 10
-"""Seconds between two looks at the record, and after which the page loads itself again."""
-_SHARE = 4.0  # of the time that a large page takes to write, no less is left to the sweep
+"""Seconds between two looks at the record, and between reloads of the page."""
+_SHARE = 4.0  # least ratio of the pause to the time that writing the page took
 _ROOT = str(Path(__file__).parents[2])
 _PROGRAM = "import sys; sys.path.append({root!r}); from crowdsweep.views.live import follow; follow(sys.argv[1])"
-_EVERY_S = 3.0  # from one word to the process to the next
+_EVERY_S = 3.0  # least seconds between two messages to the process
 _GRACE_S = 2.0
 _NICE = 5
 _WRITTEN, _END = "written: ", "end"
@@ -45,16 +45,16 @@ def live_report(
     sleep: Callable[[float], None] = time.sleep,
     latest: Callable[[], Now | None] = lambda: None,
 ) -> Store:
-    """Writes the report of a sweep whenever there is news of it, until the sweep's run ends, well or not, or its driver
-    is gone without a word. The last page does not load itself again.
+    """Writes the report of a sweep whenever there is news, until the sweep's run has ended or its driver is gone
+    without a word. The last page does not reload itself.
 
     Args:
-        store: of the sweep.
-        announce: is told the page's path once the first has been written.
-        every: seconds between two looks at the record; of a page that takes long to write four times the seconds that a
-            processor is at it, where they are more.
+        store: store of the sweep.
+        announce: called with the page's path once the first page has been written.
+        every: least seconds between two looks at the record. The pause is also at least four times the processor time
+            of the last look and its page.
         sleep: waits so many seconds.
-        latest: what the driver tells of this moment; None where it tells nothing, and the record alone has news.
+        latest: returns what the driver says of this moment; None where it says nothing, and only the record has news.
 
     Returns:
         The page's path.
@@ -77,14 +77,14 @@ def live_report(
 
 
 class LivePage:
-    """Writes a sweep's page from a process of its own while the sweep runs; a `Mirror`. It ends before the report is
-    written for good.
+    """Writes a sweep's page from a process of its own while the sweep runs; a `Mirror`. The process ends before the
+    final report is written.
 
     Args:
-        store: of the sweep.
-        look: tells what the journal says now.
-        slots: how many batches can run at once.
-        tell: takes the page's address in words, once there is one, from another thread.
+        store: store of the sweep.
+        look: returns the current state of the journal.
+        slots: returns how many batches can run at once.
+        tell: receives a message with the page's address, once there is one, in another thread.
         clock: seconds, monotonic.
     """
 
@@ -103,7 +103,7 @@ class LivePage:
         self._tell = tell
         self._clock = clock
         self._told_at = clock()
-        self._left = b""  # of what was to be told, where the process did not listen
+        self._left = b""  # rest of a message that the process has not read
         self._process: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
         self._is_ending = False
@@ -135,7 +135,7 @@ class LivePage:
             self._listener.join(_GRACE_S)
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        # `-P`: nothing is imported from where a person stands. A Ctrl-C is the driver's.
+        # `-P`: nothing is imported from the current folder. Ctrl-C only reaches the driver.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-P", "-c", _PROGRAM.format(root=_ROOT), str(self._store)],
             stdin=subprocess.PIPE,
@@ -152,7 +152,7 @@ class LivePage:
         return process
 
     def _listen(self, lines: IO[bytes]) -> None:
-        """Passes the page's address on, and why the process ended before it was told to."""
+        """Passes on the page's address, and warns why the process ended before it was told to."""
         said: deque[str] = deque(maxlen=_LINES_KEPT)
         with lines:
             for line in lines:
@@ -165,20 +165,20 @@ class LivePage:
             _log.warning("the live page is not kept up to date any more, the sweep goes on: %s", plain("\n".join(said)))
 
     def _send(self, process: "subprocess.Popen[bytes]", line: str) -> None:
-        """Tells the process a line, unless it has not read the one before: nobody waits for it."""
+        """Sends a line to the process without waiting; skips it if the process has not read the line before."""
         if process.stdin is None:
             return
         if line == _END or not self._left:
             self._left += f"{line}\n".encode()
-        with suppress(OSError):  # it is busy, or gone
+        with suppress(OSError):  # the process is busy or gone
             self._left = self._left[os.write(process.stdin.fileno(), self._left) :]
 
 
 def follow(store: str) -> None:
-    """Writes the page of a sweep until its driver says that it ends, or is gone; in a process of its own.
+    """Writes the page of a sweep, in a process of its own, until the sweep's driver says that it ends or is gone.
 
     Args:
-        store: of the sweep, as a person would write it.
+        store: store of the sweep, as a person would write it.
     """
     os.nice(_NICE)
     latest: list[Now | None] = [None]
@@ -186,9 +186,9 @@ def follow(store: str) -> None:
     def listen() -> None:
         for line in sys.stdin:
             if line.rstrip() == _END:
-                os._exit(0)  # a page that is half written is cleared away by the next writer
+                os._exit(0)  # the next writer removes a page that is half written
             latest[0] = now_of(line)
-        latest[0] = None  # the driver is gone, which the record tells too
+        latest[0] = None  # the driver is gone, as the record says too
 
     def announce(page: Store) -> None:
         address = page.absolute().as_uri() if isinstance(page, Path) else str(page)

@@ -1,7 +1,8 @@
 """Notifies targets that a sweep has ended, well or not: a POST to a URL, or a command. Both get the same small JSON.
 
-A sweep file may name a URL, whose host is said before anything runs, and nothing but counts and the best models goes
-there. A command is only taken from who runs the sweep: a sweep file may come from a stranger, and runs nothing.
+A sweep file may name a URL. Its host is shown before anything runs, and only counts and the best models are sent there.
+Commands are only accepted from the person who runs the sweep: a sweep file may come from a stranger, so it cannot run a
+command.
 """
 
 import json
@@ -27,24 +28,24 @@ from crowdsweep.record.shown_uri import redacted
 from crowdsweep.record.store_uri import Store
 
 VARIABLE = "CROWDSWEEP_NOTIFY"
-"""Of the environment: a command, where none is given."""
+"""Environment variable with the command that is used where none is given."""
 FAILED = "failed"
 """State of a sweep whose run broke off with an error."""
 _TRIES, _PAUSE_S, _ANSWER_S, _COMMAND_S = 3, 1.0, 5.0, 20.0
-_PATIENCE_S = 25.0  # for all of it: names of hosts are looked up for as long as the system likes
+_PATIENCE_S = 25.0  # for everything together, because the system may look up a host name for any time
 _LOOK_S = 0.1
-_TRIED_AGAIN = (408, 425, 429)  # and all from 500 on
+_TRIED_AGAIN = (408, 425, 429)  # and all codes from 500 on
 
 Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotifyTargets:
-    """Who is told.
+    """The targets of notifications.
 
     Attributes:
-        url: gets a POST; empty for none.
-        command: gets standard input; empty for none.
+        url: receives a POST; empty for none.
+        command: receives the message on standard input; empty for none.
     """
 
     url: str = ""
@@ -52,19 +53,19 @@ class NotifyTargets:
 
     @property
     def host(self) -> str:
-        """Of the URL, as people are told of it."""
+        """Host of the URL, as shown to people."""
         return plain(urlsplit(self.url).netloc.rpartition("@")[2])
 
 
 def notify_targets(url: str, command: str | None) -> NotifyTargets:
-    """Returns who is told.
+    """Returns the targets of notifications.
 
     Args:
         url: as a checked sweep file has it; empty for none.
-        command: as it is typed in a shell, which is not asked; the environment's where it is None.
+        command: as typed in a shell, though no shell runs it; None for the environment's.
 
     Raises:
-        BadInput: the command is none that could be run here.
+        BadInput: the command cannot be run here.
     """
     given, where = (os.environ.get(VARIABLE, ""), VARIABLE) if command is None else (command, "--notify-command")
     try:
@@ -77,12 +78,12 @@ def notify_targets(url: str, command: str | None) -> NotifyTargets:
 
 
 def message_of(store: Store, name: str, error: str = "") -> Message:
-    """Returns what targets are told of a sweep whose run has ended: its name, state, counts, and the best model on each
-    dataset so far; as a sentence too (`text`), which chats show.
+    """Returns the message for targets about a sweep whose run has ended: its name, state, counts, and the best model on
+    each dataset so far. `text` has the same as a sentence, which chats show.
 
     Args:
-        store: of the sweep.
-        name: of the sweep.
+        store: store of the sweep.
+        name: name of the sweep.
         error: kind of the error that ended the run; empty where none did.
     """
     from crowdsweep.analysis.standing import sweep_status  # noqa: PLC0415 - no trial waits for statistics
@@ -90,7 +91,7 @@ def message_of(store: Store, name: str, error: str = "") -> Message:
     message: dict[str, Any] = {"sweep": name, "state": FAILED, **({"error": error} if error else {})}
     try:
         found = sweep_status(read_journal(store))
-    except (CrowdsweepError, OSError):  # which may be why the run ended
+    except (CrowdsweepError, OSError):  # may be why the run ended
         return {**message, "text": f"{name}: {FAILED}"}
     ended = found["status"] not in (SweepStatus.NEW, SweepStatus.RUNNING)
     message["state"] = found["status"] if ended else FAILED
@@ -108,12 +109,12 @@ def message_of(store: Store, name: str, error: str = "") -> Message:
 def send_notifications(
     targets: NotifyTargets, message: Message, *, sleep: Callable[[float], None] = time.sleep
 ) -> list[str]:
-    """Tells everybody, and returns in words who could not be told; never raises, and ends after 25 seconds, or when a
-    person presses Ctrl-C.
+    """Notifies all targets, and returns in words which could not be notified. Never raises, and ends after 25 seconds
+    or at Ctrl-C.
 
     Args:
-        targets: who is told.
-        message: what.
+        targets: the targets.
+        message: the message.
         sleep: waits so many seconds between two tries.
     """
     content = json.dumps(message, ensure_ascii=False).encode()
@@ -141,7 +142,7 @@ def send_notifications(
 
 
 def _post(url: str, content: bytes, sleep: Callable[[float], None]) -> str:
-    """Returns why a URL could not be told; empty where it was. It is asked again where that may help."""
+    """Returns why a POST to a URL failed; empty where it succeeded. It is tried again where that may help."""
     why = ""
     for number in range(_TRIES):
         if number:
@@ -160,7 +161,7 @@ def _post(url: str, content: bytes, sleep: Callable[[float], None]) -> str:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Returns what sends a request to the host that was named and to no other: a redirect is an answer like any."""
+    """Returns an opener that sends a request to the named host and to no other: it does not follow redirects."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -174,7 +175,7 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def _request(url: str, content: bytes) -> urllib.request.Request:
-    """Returns a POST; what stands before an `@` becomes a header."""
+    """Returns a POST request; credentials before an `@` become a header."""
     parts = urlsplit(url)
     credentials, _, host = parts.netloc.rpartition("@")
     headers = {"Content-Type": "application/json", "User-Agent": "crowdsweep"}
@@ -185,7 +186,7 @@ def _request(url: str, content: bytes) -> urllib.request.Request:
 
 
 def _run(command: Sequence[str], content: bytes) -> str:
-    """Returns why a command failed; empty where it did not."""
+    """Returns why a command failed; empty where it succeeded."""
     try:
         done = subprocess.run(  # noqa: S603 - of who runs the sweep, and without a shell
             command,

@@ -22,20 +22,21 @@ from crowdsweep.views.page.page import render_page
 from crowdsweep.views.tables.reading import comparison_in_latex, comparison_in_markdown
 
 WRITTEN = ("report.html", "table.md", "table.csv", "table.tex")
-"""What MLflow shows too."""
+"""Files that MLflow shows too."""
 
 _log = logging.getLogger(__name__)
 
 
 def write_report(store: Store) -> Store:
-    """Writes `report.html`, `table.md`, `table.csv`, `table.tex`, `results.parquet`, of a study `study.csv`, and, where
-    models keep what they are drawn from, maps (`of_report.pictures`: `annotators-1.png` …) into a sweep's store.
+    """Writes the report of a sweep into its store: `report.html`, `table.md`, `table.csv`, `table.tex` and
+    `results.parquet`. A study also has `study.csv`. Where models keep the data that maps are drawn from, there are maps
+    (`of_report.pictures`: `annotators-1.png` …).
 
-    Each is made before the first is written, and all are written or none; maps that an earlier report drew and this one
-    does not go. What crowdsweep did not write is never overwritten (`files.owned`).
+    All files are made before the first is written, and all are written or none. Maps that an earlier report drew and
+    this one does not are removed. Files that crowdsweep did not write are never overwritten (`files.owned`).
 
     Args:
-        store: of the sweep, as a person would write it: commands on the page name it so.
+        store: store of the sweep, as a person would write it: commands on the page name it so.
 
     Returns:
         The page's path.
@@ -43,18 +44,18 @@ def write_report(store: Store) -> Store:
     Raises:
         JournalError: there is no sweep in that folder.
         NotWritten: they could not be written (a full disk, a folder that is read-only).
-        NotOurs: a file of that name stands there that crowdsweep did not write, or that was changed since.
+        NotOurs: a file of that name exists that crowdsweep did not write, or that was changed since.
     """
     return write_files(analysed(store))
 
 
 def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = None) -> Store:
-    """Writes what `write_report` writes, of a sweep that has been read.
+    """Writes the files of `write_report`, for a sweep that has been read.
 
     Args:
         found: the sweep.
-        refresh: seconds after which the page is to load itself again while the sweep runs; 0 for never.
-        now: what its driver tells of this moment, where it does.
+        refresh: seconds after which the page reloads itself while the sweep runs; 0 for never.
+        now: what the sweep's driver says of this moment; None where it says nothing.
     """
     store = found.store
     parquet = io.BytesIO()
@@ -74,7 +75,7 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = Non
     }
     try:
         with as_folder(store, STORE, write=True) as folder:
-            replace_files(folder, STORE, files, make=False)  # a store that is gone by now is not made anew
+            replace_files(folder, STORE, files, make=False)  # a store that was removed meanwhile stays removed
     except OSError as error:
         place = store / error.filename if error.filename in files else store
         raise NotWritten(
@@ -91,6 +92,6 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = Non
 
 
 def written_files(store: Store) -> dict[str, bytes]:
-    """Returns the page and the tables of a sweep's report as they stand in its store; those that are there."""
+    """Returns the page and the tables of a sweep's report from its store; those that exist."""
     with files_of(store, WRITTEN) as folder:
         return {name: (folder / name).read_bytes() for name in WRITTEN if is_file(folder / name)}

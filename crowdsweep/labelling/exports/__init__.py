@@ -1,1 +1,2 @@
-"""Labels in the forms of other tools: a file a form, `registry` with all of them, `asked` with what a person wants."""
+"""Exports of labels in the forms of other tools: a module per form, `registry` with all of them, `asked` with those
+that the user requests."""

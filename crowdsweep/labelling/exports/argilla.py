@@ -3,7 +3,8 @@
     [{"id": "r1", "fields": {"text": "…"}, "metadata": {}, "responses": {}, "vectors": {},
       "suggestions": {"mood": {"value": "happy", "score": 0.93, "agent": "dawid-skene"}}}]
 
-Records of ids that a dataset has are updated, and responses stay. So Argilla 2 writes records itself (`to_json`).
+Argilla updates records whose ids the dataset already has, and keeps their responses. Argilla 2 itself writes records in
+this form (`to_json`).
 """
 
 import json
@@ -13,12 +14,12 @@ from crowdsweep.labelling.exports.items import Item, described, labelled_as_item
 from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
-QUESTION = "label"  # where the file had no name for it
+QUESTION = "label"  # name of the question, where the file had none
 
 
 def argilla(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-    """Returns a record for each item, with its label as a suggestion to the question that the file asked; several
-    classes of an item are a list, each with its own score, as its multi-label questions have them."""
+    """Returns a record for each item, with its label as a suggestion for the file's question. An item with several
+    classes gets a list of them, with a score each, as Argilla's multi-label questions do."""
     question = described(fitted.dataset).question or QUESTION
     several = fitted.dataset.scale == "multilabel"
     records = [_record(item, question, fitted.model, several) for item in labelled_as_items(labelled, fitted)]
@@ -29,7 +30,7 @@ def argilla(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
 def _record(item: Item, question: str, model: str, several: bool) -> dict[str, Any]:
     said = (item.labels, item.each) if several else (item.label, item.probability)
     suggestion = dict(zip(("value", "score", "agent"), (*said, model), strict=True))
-    fields = item.data or {"text": item.name}  # a record needs one
+    fields = item.data or {"text": item.name}  # a record needs a field
     suggestions = {question: suggestion} if item.labels else {}
     return {
         "id": item.name,

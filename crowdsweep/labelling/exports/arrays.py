@@ -1,4 +1,4 @@
-"""Labels as arrays whose rows are those of the file: for Snorkel and other matrices, and for peerannot."""
+"""Labels as arrays with a row for each row of the file: for Snorkel and other matrices, and for peerannot."""
 
 import io
 import json
@@ -14,16 +14,16 @@ from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,8}")
-_MOST_CLASSES = 10_000  # that numbers of classes may count to
-_SPARSEST = 100  # times as many tasks as items that numbers of tasks may count to
+_MOST_CLASSES = 10_000  # limit of classes that are numbers
+_SPARSEST = 100  # largest ratio of the highest task number to the number of items
 
 
 def arrays(form: str) -> Callable[[Labelled, Fitted], dict[str, bytes]]:
-    """Returns what writes the arrays of a form whose rows are the items.
+    """Returns a function that writes the arrays of a form, with the items as rows.
 
-    `FORM-labels.npy` is int64 [items], -1 of an item without a label; `FORM-probabilities.npy` is float64
-    [items, classes], all classes being as probable for such an item. `FORM-items.json` says which item a row is: of a
-    matrix without ids, the row of that number. `FORM-classes.json` says what a column is.
+    `FORM-labels.npy` is int64 [items], -1 for an item without a label. `FORM-probabilities.npy` is float64 [items,
+    classes], uniform for an item without a label. `FORM-items.json` has the name of each row's item; for a matrix
+    without ids, the number of its row. `FORM-classes.json` has the name of each column's class.
     """
 
     def write(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
@@ -36,17 +36,17 @@ def arrays(form: str) -> Callable[[Labelled, Fitted], dict[str, bytes]]:
 
 
 def peerannot(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-    """Returns what `peerannot aggregate` writes below `labels/` and `peerannot train --labels` reads: a row for each
-    number of a task, counted from the lowest as there; hard labels and probabilities."""
+    """Returns the files that `peerannot aggregate` writes below `labels/` and `peerannot train --labels` reads: hard
+    labels and probabilities. They have a row for each task number, counted from the lowest as peerannot does."""
     task = np.array([int(name) for name in fitted.dataset.item_names], dtype=np.int64)
     return _files("peerannot", labelled, fitted.dataset, task - task.min())
 
 
 def check_numbered(dataset: CrowdDataset) -> None:
-    """Checks that items are called by numbers, as peerannot's tasks are.
+    """Checks that the names of items are whole numbers, as those of peerannot's tasks are.
 
     Raises:
-        BadInput: one is not, or the numbers leave out nearly all.
+        BadInput: a name is not a whole number, or the numbers leave nearly all tasks out.
     """
     wrong = next((name for name in dataset.item_names if not _WHOLE.fullmatch(name)), None)
     if wrong is not None:
@@ -62,14 +62,14 @@ def check_numbered(dataset: CrowdDataset) -> None:
 
 
 def npy(array: np.ndarray) -> bytes:
-    """Returns an array as `numpy.load` reads it."""
+    """Returns an array as a file that `numpy.load` reads."""
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return file.getvalue()
 
 
 def _files(form: str, labelled: Labelled, dataset: CrowdDataset, row: Int64[np.ndarray, " items"]) -> dict[str, bytes]:
-    """Returns labels, probabilities and classes; `row` says where each item of the dataset stands."""
+    """Returns the files of labels, probabilities and classes; `row` is the row of each item of the dataset."""
     column, n_columns = _columns(dataset.class_labels)
     n_rows = int(row.max(initial=-1)) + 1
     labels = np.full(n_rows, -1, dtype=np.int64)
@@ -90,7 +90,8 @@ def _files(form: str, labelled: Labelled, dataset: CrowdDataset, row: Int64[np.n
 
 
 def _columns(labels: Sequence[str]) -> tuple[Int64[np.ndarray, " classes"], int]:
-    """Returns the column of each class, and how many there are: classes that are numbers count themselves."""
+    """Returns the column of each class, and the number of columns. Classes that are whole numbers are their own
+    columns."""
     if all(map(_WHOLE.fullmatch, labels)) and max(map(int, labels), default=0) < _MOST_CLASSES:
         column = np.array([int(label) for label in labels], dtype=np.int64)
         return column, max(int(column.max(initial=0)) + 1, len(labels))

@@ -24,11 +24,11 @@ SAME = "same"
 
 @dataclass(frozen=True, kw_only=True)
 class Exports:
-    """What is to be written for other tools.
+    """The exports for other tools that the user requests.
 
     Attributes:
         forms: keys of `registry.EXPORTS`, `label-studio`, or `same`: the form of the file that the dataset was made of.
-        interface: of the Label Studio project that predictions are for; None for a new one.
+        interface: file with the interface of the Label Studio project that predictions are for; None for a new project.
     """
 
     forms: Sequence[str] = ()
@@ -36,7 +36,7 @@ class Exports:
 
     @property
     def words(self) -> list[str]:
-        """The options of `crowdsweep label` that ask for this."""
+        """The options of `crowdsweep label` that request these exports."""
         interface = [] if self.interface is None else ["--interface", str(self.interface)]
         return [*(part for form in self.forms for part in ("--export", form)), *interface]
 
@@ -45,7 +45,7 @@ class Exports:
 
         Raises:
             UnknownName: there is no such form.
-            BadInput: one cannot.
+            BadInput: a form cannot hold them.
         """
         forms = self._forms(dataset)
         if self.interface is not None and LABEL_STUDIO not in forms:
@@ -63,11 +63,11 @@ class Exports:
                 check(dataset)
 
     def files(self, labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-        """Returns files by name, of a dataset that was checked.
+        """Returns the files by name, for a dataset that passed `check`.
 
         Args:
-            labelled: what is said of items.
-            fitted: by what.
+            labelled: the labels of items.
+            fitted: the model that gave them.
         """
         files: dict[str, bytes] = {}
         for form in self._forms(fitted.dataset):
@@ -95,10 +95,10 @@ NOTHING = Exports()
 
 
 def _form_of(dataset: CrowdDataset) -> str:
-    """Returns the form that a dataset came in.
+    """Returns the form of the file that a dataset was made of.
 
     Raises:
-        BadInput: nobody noted it, or nothing reads it but what reads labels.csv.
+        BadInput: the form is not recorded, or has no export; a plain table has none, as labels.csv is one.
     """
     form, known = described(dataset).form, sorted([LABEL_STUDIO, *EXPORTS])
     if form in known:

@@ -1,4 +1,4 @@
-"""Labels for cleanlab: what its functions of several annotators take."""
+"""Labels for cleanlab: the arguments of its functions for several annotators."""
 
 import json
 from typing import Any
@@ -18,9 +18,12 @@ _MOST_CELLS = 50_000_000  # of its matrix of items × annotators
 
 
 def cleanlab(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-    """Returns `labels_multiannotator` (items × annotators, numbers of classes, empty where there is no answer) and
-    `pred_probs` (items × classes, in that order: the model's own, not gold's) of the items with annotations, and the
-    classes' labels. Of an annotator's repeated answers to one item the last stands."""
+    """Returns the files for cleanlab, of the items with annotations.
+
+    `labels_multiannotator` is items × annotators, with numbers of classes, and empty where there is no answer.
+    `pred_probs` is items × classes in that order: the model's own probabilities, not gold's. A third file has the
+    classes' labels. If an annotator answered an item repeatedly, the last answer counts.
+    """
     dataset, annotations = fitted.dataset, fitted.dataset.annotations
     kept = np.flatnonzero(np.isin(labelled.code, fitted.code))
     code = labelled.code[kept]
@@ -37,10 +40,10 @@ def cleanlab(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
 
 
 def check_matrix(dataset: CrowdDataset) -> None:
-    """Checks that there is a matrix of answers, and that it is not too large.
+    """Checks that a matrix of items × annotators can be written.
 
     Raises:
-        BadInput: the matrix is too large, or the annotators are not known.
+        BadInput: the matrix is too large, the annotators are not known, or one of them is called `item`.
     """
     annotations = dataset.annotations
     if annotations.anonymous:
@@ -56,7 +59,7 @@ def check_matrix(dataset: CrowdDataset) -> None:
 
 
 def _matrix(rows: Annotations, active: np.ndarray, n_items: int) -> list[Any]:
-    """Returns a column of Arrow for each of these annotators."""
+    """Returns an Arrow column of class numbers for each of these annotators."""
     matrix = np.full((n_items, len(active)), -1, dtype=np.int64)
     matrix[rows.item, np.searchsorted(active, rows.annotator)] = rows.label
     return [pa.array(column, mask=column < 0) for column in matrix.T]

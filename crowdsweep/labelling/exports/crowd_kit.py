@@ -1,4 +1,4 @@
-"""Labels for crowd-kit: what its `fit_predict` and `fit_predict_proba` give."""
+"""Labels for crowd-kit: what its `fit_predict` and `fit_predict_proba` return."""
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput
@@ -13,7 +13,7 @@ def check_columns(dataset: CrowdDataset) -> None:
     """Checks that a table with a column for each class can be written.
 
     Raises:
-        BadInput: there are too many.
+        BadInput: there are too many classes.
     """
     if dataset.n_classes > MANY_CLASSES:
         raise BadInput(
@@ -24,7 +24,7 @@ def check_columns(dataset: CrowdDataset) -> None:
 
 def crowd_kit(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
     """Returns two files that `pandas.read_parquet` reads as frames indexed by `task`: one with the column `agg_label`,
-    and one with a column of probabilities for each label."""
+    and one with a column of probabilities for each class."""
     dataset = fitted.dataset
     tasks = [dataset.item_names[int(code)] for code in labelled.code]
     probs = labelled.probs

@@ -1,9 +1,9 @@
-"""Labels for doccano: JSONL that its import takes for a project of text classification.
+"""Labels for doccano: JSONL that it imports into a project of text classification.
 
     {"id": 1, "text": "…", "label": ["happy"], "probability": 0.93}
 
-https://doccano.github.io/doccano/tutorial: `text` and `label` are the columns that its import asks for; the others
-become the example's metadata. It makes new examples, so a new project is the place for them.
+Its import asks for the columns `text` and `label` (https://doccano.github.io/doccano/tutorial); other columns become
+the example's metadata. It always makes new examples, so a new project is the place for them.
 """
 
 from crowdsweep.data.dataset import CrowdDataset
@@ -14,7 +14,7 @@ from crowdsweep.labelling.labelled import Labelled
 
 
 def check_texts(dataset: CrowdDataset) -> None:
-    """Checks that every item has a text: doccano takes labels of texts alone, and no example without one.
+    """Checks that every item has a text: doccano only imports labels of texts, and no example without one.
 
     Raises:
         BadInput: an item has none.
@@ -29,7 +29,7 @@ def check_texts(dataset: CrowdDataset) -> None:
 
 
 def doccano(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-    """Returns an example for each item."""
+    """Returns a JSONL file with an example for each item."""
     records = (
         {
             "id": item.id,

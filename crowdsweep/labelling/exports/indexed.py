@@ -15,7 +15,7 @@ def indexed(index: str, names: Sequence[str], columns: Mapping[str, Any]) -> byt
     """Returns a Parquet file that pandas reads as a frame with this index.
 
     Raises:
-        BadInput: one of the columns is called as the index is.
+        BadInput: a column has the name of the index.
     """
     if index in columns:
         raise BadInput(f"expected other names than {index!r}, which the column of items has")

@@ -1,4 +1,4 @@
-"""The items that labels were found for, as other tools have them: with their texts, and all that their file showed."""
+"""The labelled items as other tools have them: with their texts, and everything that their file showed."""
 
 import json
 import re
@@ -25,12 +25,12 @@ class Item(NamedTuple):
 
     Attributes:
         name: its id, as in labels.csv.
-        text: of it; empty where it has none.
-        data: what annotators saw of it, by the keys of the file that it came in; empty where nothing is known.
-        kept: what else was kept of it (`shown.py`): `id`, where the tool gives ids as numbers.
-        labels: the class, or the classes of a multi-label item: numbers where the file has numbers.
-        probability: of exactly these classes.
-        each: probability of each of them.
+        text: its text; empty where it has none.
+        data: what annotators saw of it, by the keys of its file; empty where nothing is known.
+        kept: what else was kept of it at import (`shown.py`), such as `id` where the tool numbers its items.
+        labels: its class, or the classes of a multi-label item; numbers where the file has numbers.
+        probability: probability of exactly these classes.
+        each: probability of each of these classes.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Item(NamedTuple):
 
     @property
     def id(self) -> int | str:
-        """Its id as tools write it that number their items."""
+        """Its id, as a number where it is one, for tools that number their items."""
         return int(self.name) if _WHOLE.fullmatch(self.name) else self.name
 
     @property
     def label(self) -> Any:
-        """The class of an item that has one."""
+        """The class of a single-label item."""
         return self.labels[0]
 
 
@@ -76,8 +76,8 @@ def labelled_as_items(labelled: Labelled, fitted: Fitted) -> Iterator[Item]:
 
 
 def labels_of_file(dataset: CrowdDataset) -> list[Any]:
-    """Returns what each class is in the file: a number where the file has numbers, and where labels of several classes
-    stand for a class with a bar in its name, that name."""
+    """Returns each class as the file writes it: a number where the file has numbers, else its label. In multi-label
+    data, a class with a bar in its name is written by its name."""
     if described(dataset).numbers:
         return [_number(label) for label in dataset.class_labels]
     named = zip(dataset.class_labels, dataset.class_names, strict=True)
@@ -85,23 +85,24 @@ def labels_of_file(dataset: CrowdDataset) -> list[Any]:
 
 
 def _number(label: str) -> int | float | str:
-    """Returns the number that a label was; a label that is none, which a person has added, as it is."""
+    """Returns the number that a label was; a label that is not a number, because a person added it, is returned as it
+    is."""
     if _WHOLE.fullmatch(label):
         return int(label)
     return float(label) if _DECIMAL.fullmatch(label) else label
 
 
 def json_lines(records: Iterable[Mapping[str, Any]]) -> bytes:
-    """Returns a file with a record a line."""
+    """Returns a JSONL file with a record per line."""
     lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
     return "".join(lines).encode(errors="backslashreplace")
 
 
 def shown_of(dataset: CrowdDataset) -> dict[str, dict[str, Any]]:
-    """Returns by item what a project showed of it, where the dataset was imported with that."""
+    """Returns what a project showed of each item, by item name; empty where the dataset was imported without that."""
     return read_shown(Path(dataset.folder)) if dataset.folder else {}
 
 
 def described(dataset: CrowdDataset) -> Description:
-    """Returns what the dataset's folder says of the file that it was made of."""
+    """Returns what the dataset's folder says of the file that the dataset was made of."""
     return read_description(Path(dataset.folder)) if dataset.folder else Description(name=dataset.name)

@@ -1,8 +1,9 @@
 """Labels for Label Studio: tasks with predictions, and the labelling interface that shows them.
 
-https://labelstud.io/guide/predictions: a prediction is the answer to one question (`from_name`) about one thing that is
-shown (`to_name`), with a score and the model's name. Both are names in the interface of a project: those of the project
-that a dataset was exported from are known, those of another are read (`read_interface`), and a new project takes ours.
+A prediction answers one question (`from_name`) about one object that is shown (`to_name`), with a score and the model's
+name (https://labelstud.io/guide/predictions). Both are names in the labelling interface of a project. They are known
+for the project that a dataset was exported from, and read from the interface of another project (`read_interface`). A
+new project gets our interface.
 """
 
 import json
@@ -21,18 +22,18 @@ from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
 _LARGEST = 1 << 20  # bytes of an interface
-_FEWEST_STARS, _LONGEST = 5, 4  # a Rating has five where it does not say; digits of how many
+_FEWEST_STARS, _LONGEST = 5, 4  # stars of a Rating that gives no number; limit on the digits of that number
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
-    """The names that a project uses.
+    """The names in a project's labelling interface.
 
     Attributes:
         question: `name` of its Choices, or of its Rating.
-        shown: `name` of the tag that these are about.
-        key: of a task's data, what that tag shows.
-        stars: how many a Rating has; None of Choices.
+        shown: `name` of the tag that the question is about.
+        key: key of a task's data that this tag shows.
+        stars: number of stars of a Rating; None for Choices.
     """
 
     question: str = "label"
@@ -42,7 +43,8 @@ class Interface:
 
 
 def own_interface(dataset: CrowdDataset) -> Interface:
-    """Returns what the project calls what that the dataset was exported from, and else names of ours."""
+    """Returns the names in the project that the dataset was exported from, or our own names where there is no such
+    project."""
     about = described(dataset)
     if about.form != "label-studio":
         return Interface()
@@ -55,14 +57,15 @@ def own_interface(dataset: CrowdDataset) -> Interface:
 
 
 def read_interface(path: Path, dataset: CrowdDataset) -> Interface:
-    """Reads the labelling interface of a project: its one Choices with a dataset's classes; of ratings its Rating.
+    """Reads the labelling interface of a project: its one Choices that has all of a dataset's classes, or its Rating if
+    the dataset has ratings.
 
     Args:
         path: XML, as the project's settings show it under "Code".
-        dataset: whose classes will be predicted.
+        dataset: the dataset whose classes will be predicted.
 
     Raises:
-        BadInput: it is no XML, has no such Choices or several, or does not show what they are about.
+        BadInput: the file is not XML, has no such Choices or several, or does not show what they are about.
     """
     classes, stars = dataset.class_labels, own_interface(dataset).stars
     kind = "Choices" if stars is None else "Rating"
@@ -91,10 +94,10 @@ def read_interface(path: Path, dataset: CrowdDataset) -> Interface:
 
 
 def check_shown(interface: Interface, dataset: CrowdDataset, path: Path) -> None:
-    """Refuses an interface that shows what is not known of the items: annotators would see ids in its place.
+    """Checks that the items have what an interface shows: annotators would see ids in its place.
 
     Raises:
-        BadInput: its key is not known of some item.
+        BadInput: the interface's key is not known of some item.
     """
     if dataset.items.text is not None or interface.key == "item":
         return
@@ -110,7 +113,8 @@ def check_shown(interface: Interface, dataset: CrowdDataset, path: Path) -> None
 
 
 def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None) -> dict[str, bytes]:
-    """Returns files to import: tasks with predictions, and where no interface is given one that shows them."""
+    """Returns files to import: tasks with predictions and, where no interface is given, an interface that shows
+    them."""
     names = interface or own_interface(fitted.dataset)
     tasks: list[dict[str, Any]] = []
     for item in labelled_as_items(labelled, fitted):
@@ -133,7 +137,7 @@ def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None
 
 
 def _missing(choices: ElementTree.Element, classes: Sequence[str]) -> str | None:
-    """Returns the first class that cannot be chosen; None where all can, or where tasks say what can."""
+    """Returns the first class that cannot be chosen; None where all can, or where the tasks define the choices."""
     if choices.tag == "Rating":
         stars = choices.get("maxRating", "")
         most = int(stars) if stars.isdecimal() and len(stars) < _LONGEST else _FEWEST_STARS
@@ -143,7 +147,7 @@ def _missing(choices: ElementTree.Element, classes: Sequence[str]) -> str | None
 
 
 def check_written(names: Sequence[str]) -> None:
-    """Checks that an interface can be written that gives classes of these names back: XML cannot hold every character.
+    """Checks that an interface with these names can be written and read back: XML cannot hold every character.
 
     Raises:
         BadInput: no such interface can be written.

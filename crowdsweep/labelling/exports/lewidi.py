@@ -1,15 +1,16 @@
-"""Labels as the LeWiDi shared task (2025) takes them: a line for each item, its id and a list, a file for each split.
+"""Labels in the form of the LeWiDi shared task (2025): a file for each split, with a line for each item, its id and a
+list.
 
-lewidi-test-soft.tsv    3944 <tab> [0.1, 0.2, 0.0, 0.7]     the share of annotators who choose each class
-lewidi-test-pe.tsv      3944 <tab> [4, 4, 1]                what each of its annotators answers, in the file's order
+lewidi-test-soft.tsv    3944 <tab> [0.1, 0.2, 0.0, 0.7]     share of annotators who choose each class
+lewidi-test-pe.tsv      3944 <tab> [4, 4, 1]                answer of each of its annotators, in the file's order
 
-Classes stand in the order of `classes.csv`. Items of several classes (VariErrNLI) have a pair [no, yes] for each class
-in the first, and in the second a list for each class, 1 for each annotator who chooses it. The task wants the names
-`CSC_test_soft.tsv` and `CSC_test_pe.tsv`, in one zip archive.
+Classes are in the order of `classes.csv`. For items with several classes (VariErrNLI), the first file has a pair [no,
+yes] for each class. The second file then has a list for each class, with 1 for each annotator who chooses it. The task
+asks for the names `CSC_test_soft.tsv` and `CSC_test_pe.tsv`, in one zip archive.
 
-Shares are the model's own, as the metrics of a sweep score them, not calibrated for being right. What an annotator
-answers is the likeliest under these and the annotator's confusion matrix; where a model knows no annotators, there is
-no such file.
+Shares are the model's own probabilities, as a sweep's metrics score them, not calibrated to be right. An annotator's
+answer is the most probable one, given these shares and the annotator's confusion matrix. If a model knows no
+annotators, there is no `pe` file.
 """
 
 import json
@@ -27,11 +28,11 @@ from crowdsweep.labelling.labelled import Labelled
 
 _DECIMALS = 10
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
-_CHUNK = 1 << 12  # answers whose matrices are held at once
+_CHUNK = 1 << 12  # answers whose confusion matrices are held at once
 
 
 def lewidi(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-    """Returns the files of all splits that have items of which the model says something."""
+    """Returns the files of all splits that have items to which the model gives probabilities."""
     dataset = fitted.dataset
     places = np.flatnonzero(~np.isnan(labelled.raw).any(axis=1))
     answers = _answers(labelled, fitted, places.tolist()) if fitted.knows_annotators else {}
@@ -49,7 +50,7 @@ def lewidi(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
 
 
 def _soft(probs: Float64[np.ndarray, " classes"], *, several: bool) -> str:
-    """Returns a distribution that sums to one in the digits that are written."""
+    """Returns a distribution as JSON whose written digits sum to one."""
     rounded = probs.round(_DECIMALS)
     if several:
         return json.dumps([[round(1.0 - p, _DECIMALS), p] for p in rounded.tolist()])
@@ -58,7 +59,7 @@ def _soft(probs: Float64[np.ndarray, " classes"], *, several: bool) -> str:
 
 
 def _answers(labelled: Labelled, fitted: Fitted, places: Sequence[int]) -> dict[int, str]:
-    """Returns by place among the labelled items what each of its annotators answers."""
+    """Returns the answers of each item's annotators, by the item's place among the labelled items."""
     dataset = fitted.dataset
     asked = _asked(dataset)
     pairs = [(place, who) for place in places for who in asked.get(int(labelled.code[place]), [])]
@@ -77,8 +78,8 @@ def _answers(labelled: Labelled, fitted: Fitted, places: Sequence[int]) -> dict[
 def _likeliest(
     probs: Float64[np.ndarray, "answers classes"], who: Int64[np.ndarray, " answers"], fitted: Fitted
 ) -> list[Any]:
-    """Returns the class of each answer, or, multi-label, 1 and 0 for each class; of annotators who are not known (-1)
-    what the item's own probabilities say."""
+    """Returns the most probable class of each answer; for multi-label data, 1 or 0 for each class. Answers of unknown
+    annotators (-1) follow the item's own probabilities."""
     several = fitted.dataset.scale == "multilabel"
     known = who >= 0
     annotators, place = np.unique(who[known], return_inverse=True)
@@ -94,8 +95,8 @@ def _likeliest(
 
 
 def _asked(dataset: CrowdDataset) -> dict[int, list[int]]:
-    """Returns by number of an item the annotators who were asked, also those whose answer is not known: as the file
-    lists them, else those who answered."""
+    """Returns, by item number, the annotators who were asked, whether or not their answer is known. They are those that
+    the file lists, else those who answered."""
     number = {name: place for place, name in enumerate(dataset.annotator_names)}
     found: dict[int, list[int]] = {}
     rows = dataset.annotations
@@ -112,8 +113,8 @@ def _asked(dataset: CrowdDataset) -> dict[int, list[int]]:
 
 
 def _ids(dataset: CrowdDataset, code: np.ndarray, split: str) -> list[str]:
-    """Returns the ids as they stood in the file: where the files number their items alike, imports put the split
-    before each of them."""
+    """Returns the ids as they were in the file. Where the splits' files use the same ids, imports put the split before
+    each id; that prefix is removed."""
     names = [dataset.item_names[int(one)] for one in code]
     before = f"{split}-"
     return [name.removeprefix(before) for name in names] if all(name.startswith(before) for name in names) else names

@@ -3,9 +3,9 @@
     id,text,label,probability
     h1,good film,happy,0.93
 
-A project's page shows `${text}` and `${label}`; results then have `Input.id`, by which `crowdsweep add` puts the new
-answers to the items that they are about, whatever HITs they stand in. Texts are written as they are, also those that a
-spreadsheet takes for formulas: an item that came back with another text would be refused.
+A project's page shows `${text}` and `${label}`. Results then have `Input.id`, by which `crowdsweep add` assigns the new
+answers to their items, whichever HITs they are in. Texts are written unchanged, even those that a spreadsheet takes for
+formulas: `crowdsweep add` would refuse an item whose text has changed.
 """
 
 import io
@@ -21,14 +21,14 @@ from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.tables import decided
 
-_HIGHEST = "\uffff"  # four bytes of UTF-8 are refused when a batch is published
+_HIGHEST = "\uffff"  # characters of four UTF-8 bytes are refused when a batch is published
 
 
 def check_characters(dataset: CrowdDataset) -> None:
-    """Checks that Mechanical Turk takes all names and texts: it refuses a file with emoji and the like.
+    """Checks that Mechanical Turk takes all names and texts: it refuses a file with emoji and similar characters.
 
     Raises:
-        BadInput: Mechanical Turk would refuse one.
+        BadInput: Mechanical Turk would refuse a name or a text.
     """
     data = shown_of(dataset)
     texts = dataset.items.text or [""] * len(dataset.item_names)
@@ -46,8 +46,8 @@ def check_characters(dataset: CrowdDataset) -> None:
 
 
 def mturk(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-    """Returns a row for each item: its id, all that workers saw of it, its label, as labels.csv has it, and the
-    probability of that."""
+    """Returns a CSV file with a row for each item: its id, all that workers saw of it, its label as in labels.csv, and
+    the label's probability."""
     dataset = fitted.dataset
     items = list(labelled_as_items(labelled, fitted))
     said = decided(labelled.probs, dataset.class_labels, multilabel=dataset.scale == "multilabel")

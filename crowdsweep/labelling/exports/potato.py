@@ -1,8 +1,9 @@
-"""Labels for Potato: items with predictions, with which it fills in the answers before annotators see them.
+"""Labels for Potato: items with predictions, which it fills in as answers before annotators see the items.
 
     {"text": "…", "id": "1", "predictions": {"mood": "happy"}, "probability": 0.93}
 
-It is a data file (`data_files`), and as well what `pre_annotation` reads for the items that a task has:
+The file is a data file (`data_files`). It is also the file that `pre_annotation` reads for items that a task has
+already:
 
     pre_annotation:
       enabled: true
@@ -18,7 +19,7 @@ from crowdsweep.labelling.labelled import Labelled
 
 
 def potato(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-    """Returns an item a line, with its label by the name of the scheme that the file had."""
+    """Returns a JSONL file with an item per line; its label is under the name of the scheme in the original file."""
     scheme = described(fitted.dataset).question or QUESTION
     several = fitted.dataset.scale == "multilabel"
     records = (

@@ -1,11 +1,11 @@
-"""Labels for Prodigy: tasks that are answered, which `prodigy db-in DATASET prodigy.jsonl` adds to a dataset.
+"""Labels for Prodigy: answered tasks, which `prodigy db-in DATASET prodigy.jsonl` adds to a dataset.
 
     {"text": "…", "_input_hash": 7, "options": [{"id": "happy", "text": "happy"}], "accept": ["happy"],
      "answer": "accept", "_view_id": "choice", "_annotator_id": "crowdsweep", "meta": {"probability": 0.93}}
     {"text": "…", "_input_hash": 7, "label": "happy", "answer": "reject", "_view_id": "classification", …}
 
-https://prodi.gy/docs/api-interfaces has both interfaces, and https://prodi.gy/docs/review how `review` puts the answers
-to one `_input_hash` side by side; hashes that are missing are made by `db-in`.
+https://prodi.gy/docs/api-interfaces describes both interfaces. https://prodi.gy/docs/review describes how `review`
+shows the answers to one `_input_hash` side by side. `db-in` computes hashes that are missing.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ _BINARY = {"accept", "reject"}
 
 
 def prodigy(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-    """Returns a task for each item; one of accepting a label where that was asked, else of choices."""
+    """Returns a task for each item: accepting or rejecting a label where the file asked for that, else a choice."""
     about, dataset = described(fitted.dataset), fitted.dataset
     own = about.form == "prodigy"
     binary = own and about.question and set(dataset.class_labels) <= _BINARY

@@ -1,4 +1,4 @@
-"""The forms that labels go out in, by the names of the forms that they come in as (`importing.registry`)."""
+"""The forms of exported labels, under the names of the forms that can be imported (`importing.registry`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class ExportForm:
 
     Attributes:
         write: returns the files by name.
-        check: refuses, before a fit, a dataset whose labels the form cannot hold.
-        several: whether an item may have several classes.
+        check: raises BadInput, before a fit, for a dataset whose labels the form cannot hold.
+        several: whether the form can hold several classes of an item.
     """
 
     write: Callable[[Labelled, Fitted], dict[str, bytes]]

@@ -1,4 +1,4 @@
-"""Every figure, drawn with matplotlib's objects: the one place that imports it."""
+"""Every figure, drawn with matplotlib's objects. No other package imports matplotlib."""
 
 from matplotlib.figure import Figure
 

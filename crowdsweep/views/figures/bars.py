@@ -1,4 +1,4 @@
-"""Models beside each other: means with their intervals, and ranks over datasets."""
+"""Comparisons of models: means with their intervals, and ranks over datasets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.views.figures.drawing import ACCENT, INK, PALETTE, WIDTH, grid, margin_of, round_ticks, scale_of, style
 from crowdsweep.views.figures.hover import HoverFigure
 
-_BELOW = 0.24  # of a line, the values of its seeds
+_BELOW = 0.24  # distance of the seeds' values below their line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,10 @@ class Bar:
     Attributes:
         label: the model.
         estimate: its mean and interval.
-        values: of every seed.
-        apart: it saw gold, and is drawn hollow.
-        printed: the paper's value.
-        text: the mean as text, which stands at the right end of the line.
+        values: its value for every seed.
+        apart: whether it saw gold; its dot is hollow then.
+        printed: the published value.
+        text: the mean as text, at the right end of the line.
     """
 
     label: str
@@ -38,11 +38,11 @@ class Bar:
 
 
 def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
-    """Draws one line a model, first on top: dot at the mean, 95 % interval, printed value as a tick where given, and
-    beneath, small and pale, the value of every seed where they differ.
+    """Draws one line per model, first on top: a dot at the mean, the 95 % interval, and a tick at the published value
+    where there is one. Below the line, small pale dots are the values of every seed, where they differ.
 
-    A model so far from the others that these would be one blot is off the scale: an arrow at the edge points to it, and
-    the axis says so.
+    A model that is so far from the others that these would be drawn as one blot is off the scale. An arrow at the edge
+    points to it, and the axis label names it.
     """
     scale = 100.0 if is_share(metric) else 1.0
     low, high = _limits(bars)
@@ -65,13 +65,15 @@ def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
 
 
 def mean_ranks(ranks: Mapping[str, Sequence[float]], critical: CriticalDifference | None = None) -> Figure:
-    """Draws the mean of each model's ranks over datasets as a dot, its rank on every dataset small and pale; in the
-    order given, first on top. Where a critical difference is known, a line on top is as long as it, and upright lines
-    at the right join the models that do not differ.
+    """Draws the mean of each model's ranks over datasets as a dot, and its rank on every dataset small and pale. Models
+    are in the order given, first on top.
+
+    If a critical difference is known, a line on top has its length. Upright lines at the right then join the models
+    that are not significantly different.
 
     Args:
         ranks: model → its rank on each dataset, best first.
-        critical: which of them differ.
+        critical: the critical difference, and the groups of models that it joins.
     """
     with style():
         figure = HoverFigure(figsize=(WIDTH, 0.8 + 0.3 * len(ranks)))
@@ -120,7 +122,7 @@ def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high:
         face = "none" if bar.apart else ACCENT
         axes.plot([scale * found.mean], [height], "o", markersize=6.5, color=ACCENT, markerfacecolor=face)
     else:
-        edge, marker = (0.02, "<") if found.mean < low else (0.98, ">")  # clear of the axis, and of the model's name
+        edge, marker = (0.02, "<") if found.mean < low else (0.98, ">")  # clear of the axis and of the model's name
         place = axes.get_yaxis_transform()
         axes.plot([edge], [height], marker, markersize=7, color=ACCENT, transform=place, clip_on=False)
     if bar.printed is not None:
@@ -129,7 +131,7 @@ def _draw_bar(axes: Axes, height: int, bar: Bar, scale: float, low: float, high:
 
 
 def _tell_bar(figure: HoverFigure, axes: Axes, height: int, bar: Bar, metric: str) -> None:
-    """Adds to a page the mean of a line, and the value of each of its seeds."""
+    """Adds tooltips for the mean of a line and for the value of each seed."""
     scale = 100.0 if is_share(metric) else 1.0
     mean = f"{bar.label}\n{words(metric)} {show_score(bar.estimate, metric)}"
     figure.tell(axes, [scale * bar.estimate.mean], [height], [mean])
@@ -143,8 +145,8 @@ def _at_the_end(axes: Axes, height: int, text: str) -> None:
 
 
 def _limits(bars: Sequence[Bar]) -> tuple[float, float]:
-    """Returns what the axis shows: of the models that are not far off, the means, and of their intervals and printed
-    values as much as is not far off either."""
+    """Returns the limits of the axis. They cover the means of the models that are not far off, and as much of their
+    intervals and published values as is not far off either."""
     estimates = [bar.estimate for bar in bars]
     halves = [(one.high - one.low) / 2 for one in estimates if one.low is not None and one.high is not None]
     low, high = scale_of([one.mean for one in estimates], halves)

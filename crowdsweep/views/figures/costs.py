@@ -1,4 +1,4 @@
-"""Models by what they cost and what they reach."""
+"""Scores of models against their costs."""
 
 from collections.abc import Sequence
 from math import log10
@@ -13,12 +13,12 @@ from crowdsweep.views.figures.drawing import ACCENT, INK, WIDTH, grid, margin_of
 from crowdsweep.views.figures.hover import HoverFigure
 from crowdsweep.views.figures.scales import log_ticks
 
-_MOST_NAMES = 10  # beyond, only the models on the front are named
+_MOST_NAMES = 10  # with more models, only those on the front are named
 
 
 def score_against_seconds(points: Sequence[CostPoint], metric: str) -> Figure:
-    """Draws each model at its seconds (log scale) and score, with its 95 % interval: those of the Pareto front filled
-    and joined by steps, the others hollow. A score far off the others is cut off.
+    """Draws each model at its seconds (log scale) and score, with its 95 % interval. Models on the Pareto front are
+    filled and joined by steps, the others hollow. A score that is far from the others is cut off.
 
     Args:
         points: the fastest first; at least one.
@@ -63,7 +63,7 @@ def score_against_seconds(points: Sequence[CostPoint], metric: str) -> Figure:
         seconds = [point.seconds for point in points]
         ticks = log_ticks(min(seconds), max(seconds))
         axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
-        axes.set_xlim(log10(min(seconds) / 1.5), log10(max(seconds) * 3))  # names stand to the right
+        axes.set_xlim(log10(min(seconds) / 1.5), log10(max(seconds) * 3))  # leaves room for names at the right
         axes.set_xlabel("seconds per trial")
         axes.set_ylabel(readable(metric))
         axes.yaxis.set_major_locator(round_ticks())

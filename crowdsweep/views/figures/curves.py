@@ -1,4 +1,4 @@
-"""Lines over an axis: what a study measures along its own, and dev scores while models train."""
+"""Line plots: the curves of a study, and dev scores while models train."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,13 +29,13 @@ from crowdsweep.views.figures.drawing import (
 )
 from crowdsweep.views.figures.hover import HoverFigure
 
-_LETTER = 5.5  # points that a digit of a tick takes
+_LETTER = 5.5  # width of a tick's digit in points
 
 
 def curve(drawn: Curve) -> Figure:
-    """Draws the lines of a study over its axis, each named beside its end, the 95 % interval of every point as a bar
-    beside its neighbours'; upper bounds that saw gold in ink. A line whose every point is far from all others is off
-    the scale, which the axis says."""
+    """Draws the lines of a study, each named beside its end, with the 95 % interval of every point as a bar. Intervals
+    of different lines are drawn side by side. Upper bounds that saw gold have the colour of text. A line whose points
+    are all far from the other lines is off the scale, and the axis label names it."""
     scale = 100.0 if drawn.percent else 1.0
     lines, off = _on_the_scale(drawn.lines)
     with style():
@@ -63,7 +63,7 @@ def curve(drawn: Curve) -> Figure:
 
 
 def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figure:
-    """Draws a metric of dev items over the steps of training, a pale line for every fit, named by the model."""
+    """Draws a metric of dev items over the steps of training: a pale line for every fit, named by its model."""
     scale = 100.0 if is_share(metric) else 1.0
     with style():
         figure = HoverFigure(figsize=(WIDTH, max(2.6, 0.8 + 0.16 * len(curves))))
@@ -98,7 +98,7 @@ def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figur
 
 
 def _words_of(line: CurveLine, drawn: Curve) -> Iterator[str]:
-    """Yields what a page tells of each point of a line."""
+    """Yields the tooltip of each point of a line."""
     scale = 100.0 if drawn.percent else 1.0
     for x, y, low, high in zip(line.x, line.y, line.low, line.high, strict=True):
         interval = "" if low is None or high is None else f" [{scale * low:.4g}, {scale * high:.4g}]"
@@ -116,7 +116,7 @@ def _on_the_scale(lines: Sequence[CurveLine]) -> tuple[list[CurveLine], list[str
 
 
 def _limits(lines: Sequence[CurveLine]) -> tuple[float, float]:
-    """Returns what the axis shows: every mean, and of the intervals as much as is not far off."""
+    """Returns the limits of the axis: they cover every mean, and as much of the intervals as is not far off."""
     means = [y for line in lines for y in line.y]
     ends = [end for line in lines for end in (*line.low, *line.high) if end is not None]
     low, high = scale_of([*means, *ends], _half_widths(lines))
@@ -135,8 +135,8 @@ def _half_widths(lines: Sequence[CurveLine]) -> list[float]:
 
 
 def _beside(x: Sequence[float], place: int, n_lines: int, *, log: bool) -> list[float]:
-    """Returns the places of a line's points, moved a little so that intervals of several lines stand beside each other:
-    by up to an eighth of the least distance of its points."""
+    """Returns the horizontal positions of a line's points, shifted so that intervals of several lines stand side by
+    side. The shift is at most an eighth of the least distance between the points."""
     if n_lines < 2 or len(x) < 2:
         return list(x)
     share = 0.25 * (place / (n_lines - 1) - 0.5)
@@ -171,8 +171,8 @@ def _apart(texts: Mapping[float, str], width: float) -> tuple[list[float], list[
     """Returns ticks of a log axis with their texts, without those that would touch the next one to the right.
 
     Args:
-        texts: of all ticks, ascending.
-        width: of the axis, in points.
+        texts: texts of all ticks, by ascending position.
+        width: width of the axis in points.
     """
     ends = [math.log(x) for x in (min(texts), max(texts))]
     per_unit = width / (ends[1] - ends[0] or 1.0)

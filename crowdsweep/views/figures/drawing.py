@@ -1,9 +1,9 @@
-"""Drawing and writing of figures: colours, sizes, labels. Nothing here touches pyplot or its list of figures.
+"""Drawing and writing of figures: colours, sizes, labels. No code here uses pyplot or its list of figures.
 
-A figure is drawn once and written as SVG for the page, where ink and accent take the page's colours (light or dark), or
-as PNG on white for a tracking server. Colours are Okabe and Ito's, which colour-blind readers can distinguish; markers
-and dashes say the same again. Figures are drawn narrow, so that a phone need not shrink them until nobody can read
-them; a wide page shows them larger.
+A figure is drawn once. It is written as SVG for the page, where ink and accent take the page's colours (light or dark),
+or as PNG on white for a tracking server. Colours are Okabe and Ito's, which colour-blind readers can distinguish;
+markers and dashes distinguish lines too. Figures are drawn narrow, so that a phone need not shrink them until they are
+unreadable; a wide page enlarges them.
 """
 
 import html
@@ -31,33 +31,33 @@ from crowdsweep.views.figures.hover import HoverFigure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_BLUE = PALETTE[0].lower()  # a dark page has a paler one, or thin lines would be lost on it
+_BLUE = PALETTE[0].lower()  # becomes the page's blue in SVG; a dark page has a paler one for thin lines
 INK = "#1d2125"  # becomes `currentColor` in SVG
-ACCENT = "#0a6299"  # becomes the page's accent in SVG: where shades say something, they fade into any paper
-WIDTH = 4.2  # inches, of a figure before its labels
-DOTS = 300  # an inch, of a picture for a paper
-_OTHER_SCRIPTS = (  # fonts of scripts that matplotlib's own lacks, as systems have them
+ACCENT = "#0a6299"  # becomes the page's accent in SVG; shades of it fade into a light or a dark page
+WIDTH = 4.2  # inches, width of a figure without its labels
+DOTS = 300  # per inch, of a picture for a paper
+_OTHER_SCRIPTS = (  # system fonts for scripts that matplotlib's own font lacks
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR"),
     *("Source Han Sans SC", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "PingFang SC"),
     *("Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Noto Sans Devanagari"),
     *("Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Thai", "Nirmala UI", "Leelawadee UI", "Arial Unicode MS"),
 )
 _DASHES = ("-", "--", "-.", ":")
-_DASHES_ALONE = (*_DASHES, (0, (7, 1, 1, 1, 1, 1)), (0, (4, 3)))  # of lines without markers
-_ENLARGED = 1.4  # times its own width that a page may show a figure
-_CANVAS = 3  # times the figure's size, to the right of it and above: where labels and bars beside the axes stand
-_FLAT = 1e-4  # of their size: values that differ by less are drawn as the same
-_LABEL_POINTS = 11.0  # that a line of text takes
-_FAR = 12.0  # times the usual distance from the middle: beyond, a value leaves the scale to the others
+_DASHES_ALONE = (*_DASHES, (0, (7, 1, 1, 1, 1, 1)), (0, (4, 3)))  # for lines without markers
+_ENLARGED = 1.4  # largest width of a figure on a page, relative to its own
+_CANVAS = 3  # size of the canvas relative to the figure's, to hold labels and bars beside the axes
+_FLAT = 1e-4  # relative difference below which values are drawn as equal
+_LABEL_POINTS = 11.0  # height of a line of text
+_FAR = 12.0  # times the usual distance from the median, beyond which a value is off the scale
 _NO_METADATA: Mapping[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
 }
 _STYLE: Any = {
-    "svg.fonttype": "path",  # letters as outlines: no font of the reader's can make a label overflow
+    "svg.fonttype": "path",  # letters as outlines, so that no font of the reader's makes a label overflow
     "svg.hashsalt": "crowdsweep",
-    "pdf.fonttype": 42,  # TrueType, which journals take; matplotlib's own Type 3 they refuse
+    "pdf.fonttype": 42,  # TrueType, which journals accept; they refuse matplotlib's default, Type 3
     "font.size": 9,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -68,19 +68,19 @@ _STYLE: Any = {
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
     "legend.frameon": False,
-    "axes.formatter.useoffset": False,  # no sums such as 1e-5-8.7e-1 at the end of an axis, and no factors
+    "axes.formatter.useoffset": False,  # no offsets such as 1e-5-8.7e-1 at the end of an axis, and no factors
     "axes.formatter.limits": (-8, 12),
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
-    "text.parse_math": False,  # names are names, whatever dollars they hold
+    "text.parse_math": False,  # names are plain text, even with dollar signs
 }
 
 
 @contextmanager
 def style() -> Generator[None]:
-    """Draws by our own settings alone: matplotlib reads a `matplotlibrc` of the folder that a person stands in, which
-    may have it run LaTeX. Names in scripts for which no font is here are no matter for a terminal."""
+    """Sets matplotlib's settings to ours alone while a figure is drawn. matplotlib reads a `matplotlibrc` in the
+    current folder, which may make it run LaTeX. Warnings about names in scripts without a font are suppressed."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
         mpl.rcdefaults()
@@ -91,7 +91,7 @@ def style() -> Generator[None]:
 
 @cache
 def _families() -> tuple[str, ...]:
-    """Returns matplotlib's own font, and behind it those of other scripts that this machine has."""
+    """Returns matplotlib's own font, followed by those of other scripts that this machine has."""
     here = set(font_manager.get_font_names())
     return "DejaVu Sans", *(name for name in _OTHER_SCRIPTS if name in here)
 
@@ -103,14 +103,14 @@ def _letters() -> frozenset[int]:
 
 
 def _has_letters(text: str) -> bool:
-    """Whether the fonts here have every letter of a text."""
+    """Returns whether the fonts of this machine have every letter of a text."""
     return all(ord(letter) in _letters() for letter in text if letter.isprintable())
 
 
 def _svg_of(figure: Figure, metadata: Mapping[str, Any]) -> str:
-    """Returns a figure as SVG. Texts whose letters no font here has are written as texts, which the reader's fonts may
-    show: which these are is known when names of ticks are made, so that such a figure, of which are few, is drawn
-    again."""
+    """Returns a figure as SVG. Texts with letters that no font here has are written as texts, which the reader's fonts
+    may show. These texts are known only after a first drawing, which makes the names of ticks. So such a figure, a rare
+    case, is drawn twice."""
     svg = _drawn(figure, metadata)
     lacking = [text for text in figure.findobj(Text) if not _has_letters(text.get_text())]
     for text in lacking:
@@ -119,11 +119,12 @@ def _svg_of(figure: Figure, metadata: Mapping[str, Any]) -> str:
 
 
 def _drawn(figure: Figure, metadata: Mapping[str, Any]) -> str:
-    """Returns a figure as SVG, cut to what is drawn. `savefig` would draw it twice: first to learn where that ends."""
+    """Returns a figure as SVG, cropped to what is drawn. `savefig` would draw it twice, the first time to learn its
+    extent."""
     buffer, dots = io.StringIO(), figure.dpi
     FigureCanvasSVG(figure)
-    figure.dpi = 72  # an inch, of SVG
-    width, height = _CANVAS * figure.get_size_inches()  # beyond its canvas the renderer draws no lines
+    figure.dpi = 72  # dots per inch in SVG
+    width, height = _CANVAS * figure.get_size_inches()  # the renderer draws no lines beyond its canvas
     vectors = RendererSVG(72 * width, 72 * height, buffer, image_dpi=round(dots), metadata=metadata)
     renderer: Any = MixedModeRenderer(figure, width, height, dots, vectors)
     figure.draw(renderer)
@@ -142,7 +143,7 @@ def _draw_as_text(draw: Callable[[Any], None], renderer: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LineEnd:
-    """How high a line ends, what it is called, and its looks, as `line_style` has them."""
+    """The end of a line: its height, the line's name, and the line's looks as returned by `line_style`."""
 
     y: float
     text: str
@@ -150,9 +151,9 @@ class LineEnd:
 
 
 def name_lines(axes: Axes, ends: Sequence[LineEnd]) -> None:
-    """Names lines to the right of the axes in the order of their ends, as near to these as names have room, each behind
-    a sample of its line: nothing leads from a line to its name, which would look like one more line. The limits of the
-    axes must stand."""
+    """Names lines to the right of the axes, in the order of their ends and as near to these as there is room. Each name
+    follows a sample of its line. No connector leads from a line to its name, as it would look like one more line. The
+    limits of the axes must be final."""
     if not ends:
         return
     points = axes.get_position().height * axes.figure.get_figheight() * 72.0  # pyright: ignore[reportAttributeAccessIssue]
@@ -168,7 +169,7 @@ def name_lines(axes: Axes, ends: Sequence[LineEnd]) -> None:
 
 def spread_out(wanted: Sequence[float], gap: float) -> list[float]:
     """Returns places at least `gap` apart, as near to the wanted ones (ascending) as blocks of touching names allow."""
-    blocks: list[tuple[float, int]] = []  # of names that touch: mean of what their first place should be, and how many
+    blocks: list[tuple[float, int]] = []  # of names that touch: mean wanted place of the first, number of names
     for place in wanted:
         start, size = place, 1
         while blocks and blocks[-1][0] + blocks[-1][1] * gap > start:
@@ -180,12 +181,13 @@ def spread_out(wanted: Sequence[float], gap: float) -> list[float]:
 
 
 def scale_of(values: Sequence[float], half_widths: Sequence[float]) -> tuple[float, float]:
-    """Returns the range of values that a scale should show: all of them, unless some lie so far off (12 times the usual
-    distance from the middle) that the others would be one blot.
+    """Returns the range of values that an axis should show. It covers all values, unless some are so far off (12 times
+    the usual distance from the median) that the others would be drawn as one blot.
 
     Args:
         values: at least one.
-        half_widths: of the values' intervals, where they have any; what lies within the usual one is never far.
+        half_widths: half widths of the values' intervals, where they have any; the usual distance is at least their
+            median.
     """
     array = np.asarray(values, dtype=np.float64)
     middle = float(np.median(array))
@@ -195,14 +197,14 @@ def scale_of(values: Sequence[float], half_widths: Sequence[float]) -> tuple[flo
 
 
 def margin_of(low: float, high: float, share: float) -> float:
-    """Returns what an axis shows beyond the least and the greatest value: a share of their distance; where they are
-    the same but for rounding so much that ticks are not all one number."""
+    """Returns how far an axis extends beyond the least and the greatest value: a share of their distance. If the two
+    are equal up to rounding, the margin is large enough for the ticks to differ."""
     size = max(abs(low), abs(high))
     return share * (high - low) if high - low > _FLAT * size else 0.02 * max(size, 0.01)
 
 
 def round_ticks(most: int = 5, *, whole: bool = False) -> MaxNLocator:
-    """Returns what puts ticks at numbers that people count in: 1, 2, 5 and tens of these."""
+    """Returns a locator that puts ticks at round numbers: 1, 2, 5 and these times powers of ten."""
     return MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole)
 
 
@@ -226,24 +228,24 @@ def plain_line_style(place: int) -> dict[str, Any]:
 
 
 def reference_style() -> dict[str, Any]:
-    """Returns the looks of an upper bound, which is no competitor."""
+    """Returns the looks of an upper bound, which does not compete with the models."""
     return {"color": INK, "marker": "", "linestyle": (0, (2, 2))}
 
 
 def grid(axes: Axes, which: Any) -> None:
-    """Draws pale lines behind everything: of `x`, `y` or `both`."""
+    """Draws pale grid lines behind everything: `x`, `y` or `both`."""
     axes.grid(visible=True, axis=which, color=INK, alpha=0.13, linewidth=0.8)
     axes.set_axisbelow(True)
 
 
 def legend(axes: Axes) -> None:
-    """Names what is drawn to the right of the axes, where lines have no ends that could be named."""
+    """Adds a legend to the right of the axes, for figures whose lines have no ends that could be named."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=1.6)
 
 
 def to_png(figure: Figure) -> bytes:
-    """Returns a figure as PNG on white, 144 dots an inch."""
+    """Returns a figure as PNG on white, 144 dots per inch."""
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format="png", dpi=144, bbox_inches="tight", facecolor="white")
@@ -251,12 +253,12 @@ def to_png(figure: Figure) -> bytes:
 
 
 def to_file(figure: Figure, form: str) -> bytes:
-    """Returns a figure as a file for a paper: of the same figure the same bytes, with no time in it.
+    """Returns a figure as a file for a paper. The same figure gives the same bytes, as no time is written.
 
     Args:
-        figure: just drawn: another format may have changed it.
+        figure: a figure that has just been drawn, because writing one format may change it for another.
         form: `pdf` with its fonts embedded (Type 42), `svg` with letters as outlines, or `png` on white with 300 dots
-            an inch.
+            per inch.
     """
     buffer = io.BytesIO()
     look: dict[str, Any] = {"dpi": DOTS, "facecolor": "white"} if form == "png" else {}
@@ -272,7 +274,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
 
     Args:
         name: makes the element's ids unique on its page; letters, digits and dashes.
-        description: what a screen reader says.
+        description: text for screen readers.
     """
     telling = figure if isinstance(figure, HoverFigure) else None
     if telling is not None:

@@ -1,4 +1,4 @@
-"""Tooltips of a figure's points on a page: their positions in the picture, and words."""
+"""Tooltips of a figure's points on a page: their positions in the picture, and their words."""
 
 import html
 import io
@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-_MOST = 2_000  # points of a figure that have words: of more, so many are told evenly
-_DOTS = 144  # an inch, in a notebook
-_FRAME = "told"  # what the frames of axes are called in the picture, with their number
+_MOST = 2_000  # points of a figure with tooltips; of more points, an evenly spaced sample has them
+_DOTS = 144  # per inch, in a notebook
+_FRAME = "told"  # id of the frames of axes in the picture, before their number
 
 
 @dataclass(kw_only=True)
@@ -27,8 +27,8 @@ class _AxesPoints:
 
 
 class HoverFigure(Figure):
-    """A figure whose points have words, which a page shows where somebody points at them; a file has none of that. A
-    notebook shows it as it is."""
+    """A figure whose points have tooltips, which a page shows where the pointer is; files have none. A notebook shows
+    the figure as a picture."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -40,31 +40,32 @@ class HoverFigure(Figure):
         return buffer.getvalue()
 
     def tell(self, axes: Axes, x: Sequence[int | float], y: Sequence[int | float], words: Sequence[str]) -> None:
-        """Gives words to points.
+        """Gives tooltips to points.
 
         Args:
-            axes: on which they are drawn.
-            x, y: where they are, in the units of the axes' data; what lies beyond the axes is told at their edge.
-            words: of each point, of several lines where it has several values.
+            axes: the axes that they are drawn on.
+            x, y: positions in the units of the axes' data; a point beyond the axes has its tooltip at their edge.
+            words: tooltip of each point, with several lines where it has several values.
         """
         self._of(axes).points += zip(map(float, x), map(float, y), words, strict=True)
 
     def zooms(self, axes: Axes) -> None:
-        """Lets a page draw out a part of the axes: all that is drawn on them stands in the units of their data, or is
-        left out meanwhile."""
+        """Lets a page zoom into a part of the axes. While zoomed, the page shows only what is drawn in the units of
+        their data."""
         self._of(axes).zooms = True
 
     def named(self) -> None:
-        """Names the frames of the axes that tell something, so that `told` finds them in the picture."""
+        """Gives ids to the frames of the axes that have tooltips, so that `told` finds them in the picture."""
         for number, told in enumerate(self._told.values()):
             told.axes.patch.set_gid(f"{_FRAME}-{number}")
 
     def told(self, svg: str) -> str:
-        """Returns an attribute for the picture's element, as JSON: of each axes its frame, across and up, its points,
-        and where a part can be drawn out the ranges of its data, and named ticks; empty where nothing is told.
+        """Returns an attribute for the picture's element, as JSON; empty where there are no tooltips. For each axes it
+        has the frame, across and up, and the points. For axes that zoom, it also has the ranges of the data and the
+        named ticks.
 
         Args:
-            svg: the picture, whose frames were `named`.
+            svg: the picture, drawn after `named`.
         """
         every = -(-sum(len(told.points) for told in self._told.values()) // _MOST) or 1
         found = [_of_axes(told, number, svg, every) for number, told in enumerate(self._told.values())]
@@ -92,7 +93,7 @@ def _of_axes(told: _AxesPoints, number: int, svg: str, every: int) -> dict[str, 
 
 
 def _frame(svg: str, number: int) -> tuple[float, float, float, float]:
-    """Returns where the frame of axes is drawn: left, top, right, bottom."""
+    """Returns the position of the frame of axes in the picture: left, top, right, bottom."""
     drawn = re.search(rf'<g id="{_FRAME}-{number}">\s*<path d="([^"]*)"', svg)
     if drawn is None:
         raise ValueError("expected matplotlib's SVG to have the frame of every axes")
@@ -101,7 +102,7 @@ def _frame(svg: str, number: int) -> tuple[float, float, float, float]:
 
 
 def _ticks(axes: Axes) -> Iterator[tuple[float, str]]:
-    """Yields where named ticks stand, as a share of the axis, and their names."""
+    """Yields the position of each named tick, as a share of the axis, and its name."""
     for place, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True):
         across = float(axes.transLimits.transform(axes.transScale.transform((place, axes.get_ylim()[0])))[0])
         yield across, label.get_text()

@@ -1,4 +1,5 @@
-"""Maps of what models learned, and matrices: heat maps of confusion, points of the plane, label distributions."""
+"""Maps of what models learned, and matrices: heat maps of confusion matrices, points in the plane, label
+distributions."""
 
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ _WRONG = LinearSegmentedColormap.from_list("wrong", ["#56B4E9", "#8a8a8a", "#B34
 
 
 def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ()) -> Figure:
-    """Draws a confusion matrix [true][observed], its numbers in the cells while they fit."""
+    """Draws a confusion matrix [true][observed], with numbers in the cells if there are at most 12 classes."""
     cells = np.asarray(matrix, dtype=np.float64)
     n_classes = len(cells)
     names = [_cut(_class_name(class_names, code), 24) for code in range(n_classes)]
@@ -42,8 +43,8 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
 
 
 def annotator_map(points: np.ndarray, errors: np.ndarray) -> Figure:
-    """Draws annotators as points of a plane [annotators, 2], from blue to orange by their share of wrong answers:
-    shades that no paper swallows, light or dark, and that darken steadily, for print in grey."""
+    """Draws annotators as points in the plane [annotators, 2], coloured from blue to orange by their share of wrong
+    answers. The colours are visible on light and dark paper, and darken steadily for print in grey."""
     with style():
         figure = HoverFigure(figsize=(WIDTH, 3.4))
         axes = figure.subplots()
@@ -58,7 +59,8 @@ def annotator_map(points: np.ndarray, errors: np.ndarray) -> Figure:
 
 
 def item_map(points: np.ndarray, classes: np.ndarray, class_names: Sequence[str] = ()) -> Figure:
-    """Draws items as points of a plane [items, 2], each class in its colour and marker, the most frequent first."""
+    """Draws items as points in the plane [items, 2], each class with its colour and marker, the most frequent class
+    first."""
     codes, sizes = np.unique(classes, return_counts=True)
     with style():
         figure = HoverFigure(figsize=(WIDTH, 3.4))
@@ -86,9 +88,9 @@ def cluster_labels(
 ) -> Figure:
     """Draws the label distributions of clusters [clusters, annotator_clusters, classes].
 
-    One panel a class, clusters of items down, of annotators across, each labelled with its size: what an annotator of
-    that kind says of an item of that kind reads off one cell in all panels. With one cluster of annotators, classes
-    stand across one panel.
+    There is a panel for each class, with clusters of items down and clusters of annotators across, each labelled with
+    its size. The same cell in all panels shows how an annotator of one cluster labels an item of another. With one
+    cluster of annotators, there is one panel, with classes across.
     """
     n_classes = labels.shape[2]
     names = [_class_name(class_names, code) for code in range(n_classes)]

@@ -1,4 +1,4 @@
-"""Every figure of a report with its words: what the page shows, and what is written as files for papers."""
+"""Every figure of a report with its words, for the page and for files for papers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,12 +37,12 @@ class ReportFigure:
     """A figure of a report.
 
     Attributes:
-        name: of its files, without their ending: small letters, digits and dashes; no other of the report has it.
-        title: what it is, as a screen reader says it.
-        caption: how it is read, in sentences; on a page what stands around it says the rest.
-        draw: draws it, anew whenever it is called.
-        wide: whether a page shows it from side to side.
-        about: the title as a caption begins, where it is not the same.
+        name: name of its files, without their ending: small letters, digits and dashes; unique within the report.
+        title: what it shows, for screen readers.
+        caption: how to read it, in sentences; on a page the surrounding text says the rest.
+        draw: draws it anew at each call.
+        wide: whether a page shows it over its full width.
+        about: the beginning of a full caption, where it differs from the title.
     """
 
     name: str
@@ -54,7 +54,7 @@ class ReportFigure:
 
     @property
     def whole_caption(self) -> str:
-        """What the figure is and how it is read, where nothing stands around it."""
+        """What the figure shows and how to read it, for places without surrounding text."""
         about = self.about or self.title
         return self.caption if self.caption.startswith(about) else f"{about[:1].upper()}{about[1:]}. {self.caption}"
 
@@ -68,10 +68,12 @@ class ReportFigures:
     """All figures of a report.
 
     Attributes:
-        ranks: of the models over several datasets; None where there is one, and of a study, whose curves say it.
+        ranks: ranks of the models over several datasets; None for a single dataset, and for a study, whose curves show
+            them.
         means: scores of the models, by dataset.
         study: the curves of its study.
-        training, crowds, annotators, items, clusters: by dataset, as `AnalysedSweep` has what they are drawn from.
+        training, crowds, annotators, items, clusters: by dataset, in the order of the records of `AnalysedSweep` that
+            they are drawn from.
         searches: by the search's key.
         costs: score against seconds, by dataset where enough models are ranked.
     """
@@ -88,7 +90,7 @@ class ReportFigures:
     costs: Mapping[Place, ReportFigure]
 
     def __iter__(self) -> Iterator[ReportFigure]:
-        """Yields each, in the order of the page."""
+        """Yields each figure, in the order of the page."""
         yield from [] if self.ranks is None else [self.ranks]
         yield from self.study
         each = (self.training, self.crowds, self.annotators, self.items, self.clusters)
@@ -134,7 +136,7 @@ def figures_of(found: AnalysedSweep) -> ReportFigures:
 
 @dataclass(kw_only=True)
 class _Named:
-    """Makes figures whose names differ."""
+    """Makes figures with distinct names."""
 
     taken: set[str] = field(default_factory=set[str])
 
@@ -346,7 +348,8 @@ def _first_six(search: SearchShown) -> str:
 
 
 def pictures(maps: Maps) -> Iterator[tuple[str, bytes]]:
-    """Yields each as a file: `annotators-1.png` …, `items-1.png` …, `clusters-1.png` …, in the order of the page."""
+    """Yields each map as a file: `annotators-1.png` …, `items-1.png` …, `clusters-1.png` …, in the order of the
+    page."""
     for number, annotators in enumerate(chain(*maps.annotators.values()), start=1):
         yield f"annotators-{number}.png", to_png(annotator_map(annotators.points, annotators.errors))
     for number, items in enumerate(chain(*maps.items.values()), start=1):

@@ -1,6 +1,5 @@
-"""The positions and tick labels of hyper-parameters on an axis: on a log scale where they were searched on one, one
-beside the other where they were listed, else by size.
-"""
+"""Positions and tick labels of hyper-parameters on an axis. Values searched on a log scale are on a log scale, listed
+choices are evenly spaced, and others are placed by size."""
 
 import math
 from collections.abc import Sequence
@@ -21,9 +20,9 @@ class Placed:
     """Values on an axis.
 
     Attributes:
-        places: of the values, in their order.
-        ends: what stands at the least and the greatest place.
-        ticks: (place, text), ascending; empty where any round numbers will do.
+        places: positions of the values, in their order.
+        ends: texts at the least and the greatest position.
+        ticks: (position, text), ascending; empty where any round numbers will do.
     """
 
     places: Sequence[float]
@@ -32,12 +31,12 @@ class Placed:
 
 
 def placed(values: Sequence[Any], *, log: bool = False, choices: Sequence[Any] = ()) -> Placed:
-    """Returns where values stand.
+    """Returns the positions of values on an axis.
 
     Args:
         values: at least one.
-        log: they were searched on a log scale, and are above zero.
-        choices: what they were chosen from, where that was a list; they stand at equal distances then, numbers by size.
+        log: whether they were searched on a log scale; they are above zero then.
+        choices: the list that they were chosen from, if any; its entries are evenly spaced, numbers by size.
     """
     if choices or not all(map(_is_number, values)):
         return _one_by_one(values, choices)
@@ -48,8 +47,8 @@ def placed(values: Sequence[Any], *, log: bool = False, choices: Sequence[Any] =
 
 
 def log_ticks(low: int | float, high: int | float) -> list[tuple[float, str]]:
-    """Returns powers of ten between two numbers above zero, at most four; of numbers that are no two powers apart round
-    numbers of which they have some, or these two."""
+    """Returns at most four powers of ten between two numbers above zero. If fewer than two are between them, returns
+    the round numbers between them, or the two numbers themselves."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     if last - first >= 1:
         every = -(-(last - first + 1) // _MOST_TICKS)
@@ -60,7 +59,7 @@ def log_ticks(low: int | float, high: int | float) -> list[tuple[float, str]]:
 
 
 def number_text(value: int | float) -> str:
-    """Returns a number with two digits at most for an axis: `0.03`, `120`, `3·10⁻⁷`."""
+    """Returns a number with at most two digits for an axis: `0.03`, `120`, `3·10⁻⁷`."""
     if value == 0 or 1e-4 <= abs(value) < 1e5:
         rounded = float(f"{value:.2g}")
         return f"{rounded:.0f}" if abs(rounded) >= 10 else f"{rounded:g}"

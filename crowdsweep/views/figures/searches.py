@@ -1,6 +1,5 @@
-"""Figures of a search: its history, which hyper-parameters mattered, where in each of them the good points lie, and
-which fits were stopped early.
-"""
+"""Figures of a search: its history, the importance of hyper-parameters, values over each of them, and fits that were
+stopped early."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,9 +30,9 @@ from crowdsweep.views.figures.drawing import (
 from crowdsweep.views.figures.hover import HoverFigure
 from crowdsweep.views.figures.scales import Placed, placed
 
-_FAINTEST = 0.3  # opacity of what came first: the paper shows through, light or dark, within a darker edge
-_FAINTEST_LINE = 0.7  # a line has no edge: at this opacity its contrast with either paper is 3 : 1
-_MOST_AXES = 6  # beside each other, which a phone still shows
+_FAINTEST = 0.3  # opacity of the first point; the page shows through it, within a darker edge
+_FAINTEST_LINE = 0.7  # the same of a line, which has no edge: its contrast with a light or dark page is 3 : 1
+_MOST_AXES = 6  # side by side, which a phone still shows
 
 
 def search_curve(
@@ -42,8 +41,9 @@ def search_curve(
     metric: str,
     points: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> Figure:
-    """Draws the value of every point of a search by its number, and the best so far; failed points as crosses below,
-    points far off the others as arrows at the edge. A page tells each point's settings, where `points` has them."""
+    """Draws the value of every point of a search by its number, and the best so far. Failed points are crosses at the
+    bottom; points far off the others are arrows at the edge. Tooltips have each point's settings, if `points` has
+    them."""
     scale = 100.0 if is_share(metric) else 1.0
     known = {number: scale * value for number, value in sorted(values.items()) if value is not None}
     failed = [number for number, value in values.items() if value is None]
@@ -90,7 +90,8 @@ def importances(shares: Mapping[str, float]) -> Figure:
 
 
 def slices(points: SearchedPoints, metric: str) -> Figure:
-    """Draws the value of every point over each hyper-parameter, a panel for each, later points stronger."""
+    """Draws the value of every point over each hyper-parameter, in a panel each; later points have a stronger
+    colour."""
     scale = 100.0 if is_share(metric) else 1.0
     scores = scale * np.asarray(points.values)
     names = list(points.params)
@@ -121,8 +122,8 @@ def slices(points: SearchedPoints, metric: str) -> Figure:
 
 
 def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figure:
-    """Draws every point as a line through its first six hyper-parameters to its value: the better, the stronger, and
-    on top."""
+    """Draws every point as a line through its first six hyper-parameters to its value. Better points have stronger
+    lines, and lie on top."""
     values = np.asarray(points.values, dtype=np.float64)
     rank = np.argsort(np.argsort(values if goal == "maximize" else -values, kind="stable"), kind="stable")
     names = list(points.params)[:_MOST_AXES]
@@ -158,7 +159,7 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
 
 
 def _cut_off(axes: Axes, numbers: Sequence[int], scores: np.ndarray) -> None:
-    """Shows the range of the values that are not far off; arrows at the edge point to the others."""
+    """Limits the axis to the values that are not far off; arrows at the edge point to the others."""
     low, high = scale_of(scores.tolist(), [])
     margin = margin_of(low, high, 0.08)
     axes.set_ylim(low - margin, high + margin)
@@ -170,7 +171,7 @@ def _cut_off(axes: Axes, numbers: Sequence[int], scores: np.ndarray) -> None:
 
 
 def _words_of(points: SearchedPoints, metric: str) -> list[str]:
-    """Returns what a page tells of each point."""
+    """Returns the tooltip of each point."""
     return [
         _point_words(n, value, metric, {name: own[place] for name, own in points.params.items() if place in own})
         for place, (n, value) in enumerate(zip(points.numbers, points.values, strict=True))
@@ -183,7 +184,7 @@ def _point_words(number: int, value: float | None, metric: str, settings: Mappin
 
 
 def _strength(share: float, faintest: float) -> float:
-    """Returns the opacity of a point by the share of the others that it comes after."""
+    """Returns the opacity of a point by the share of the other points that it comes after."""
     return faintest + (1.0 - faintest) * share
 
 
@@ -197,8 +198,8 @@ def _tick(axes: Axes, where: Placed) -> None:
 
 
 def _heights(points: SearchedPoints, names: Sequence[str]) -> tuple[list[list[float | None]], list[tuple[str, str]]]:
-    """Returns for each hyper-parameter the height of each point in [0, 1], None where it is left out, and what the two
-    ends of its line are."""
+    """Returns for each hyper-parameter the height of each point in [0, 1], None for a point without it, and the texts
+    at both ends of its axis."""
     heights: list[list[float | None]] = []
     ends: list[tuple[str, str]] = []
     for name in names:
@@ -212,13 +213,13 @@ def _heights(points: SearchedPoints, names: Sequence[str]) -> tuple[list[list[fl
 
 
 def _placed(points: SearchedPoints, name: str) -> Placed:
-    """Returns where the values of a hyper-parameter stand."""
+    """Returns the positions of a hyper-parameter's values on its axis."""
     return placed(list(points.params[name].values()), log=name in points.log, choices=points.choices.get(name, ()))
 
 
 def stopped_curves(fits: StoppedFits) -> Figure:
-    """Draws the curve of every fit, those that were stopped early with a cross at their end. Scores far off the others,
-    as of first steps, are cut off."""
+    """Draws the curve of every fit; those of fits that were stopped early end in a cross. Scores far off the others,
+    such as those of first steps, are cut off."""
     scale = 100.0 if is_share(fits.metric) else 1.0
     kinds = ((fits.whole, ACCENT, "to its end", ""), (fits.stopped, PALETTE[1], "stopped early", "x"))
     with style():

@@ -21,12 +21,12 @@ _Place = Callable[[float], float]
 
 
 def trade_off(found: TradeOffs) -> Figure:
-    """Draws the first objective over the second: the front by these two filled and joined by steps, the other points
-    pale and hollow, with 95 % intervals over the search seeds. A cost stands on a log scale; points far off the others
-    are cut off.
+    """Draws the first objective over the second, with 95 % intervals over the search seeds. The Pareto front of these
+    two is filled and joined by steps; other points are pale and hollow. Costs have a log scale; points far off the
+    others are cut off.
 
     Args:
-        found: of at least one point.
+        found: trade-offs of at least one point.
     """
     front = sorted((point for point in found.points if point.on_plane), key=lambda point: point.values[1].mean)
     rest = [point for point in found.points if not point.on_plane]
@@ -59,7 +59,7 @@ def trade_off(found: TradeOffs) -> Figure:
 
 
 def _x_axis(axes: Axes, found: TradeOffs) -> _Place:
-    """Lays out the axis of the second objective and returns where its values stand."""
+    """Sets up the axis of the second objective and returns the function that places its values."""
     name, values = found.objectives[1], [point.values[1] for point in found.points]
     axes.set_xlabel(readable(name))
     least = min(value.mean for value in values)
@@ -77,7 +77,7 @@ def _x_axis(axes: Axes, found: TradeOffs) -> _Place:
 
 
 def _y_axis(axes: Axes, found: TradeOffs) -> _Place:
-    """Lays out the axis of the first objective and returns where its values stand."""
+    """Sets up the axis of the first objective and returns the function that places its values."""
     place = _linear(found.objectives[0])
     axes.set_ylabel(readable(found.objectives[0]))
     axes.set_ylim(_limits([point.values[0] for point in found.points], place))
@@ -97,7 +97,7 @@ def _limits(values: Sequence[Estimate], place: _Place) -> tuple[float, float]:
 
 
 def _ends(value: Estimate, place: _Place) -> list[float]:
-    """Returns where the interval of a value ends; of one without, twice its place."""
+    """Returns the ends of a value's interval on the axis; the value's own position twice where it has no interval."""
     low, high = (value.mean if end is None else end for end in (value.low, value.high))
     return [place(low), place(high)]
 

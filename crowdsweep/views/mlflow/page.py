@@ -1,4 +1,4 @@
-"""A sweep's answer as MLflow shows it: the run on top with the report, and runs of cells named by rank and score."""
+"""A sweep's results as MLflow shows them: a top run with the report, and runs of cells named by rank and score."""
 
 import json
 from collections import Counter
@@ -34,7 +34,7 @@ from crowdsweep.views.tables.texts import as_markdown, to_markdown
 
 SWEEP_FILE = "sweep.yaml"
 Place = tuple[str, str, str, str]
-"""Label, dataset, its parameters, point: where the report's trials of a cell stand."""
+"""Label, dataset, its parameters, point: the key of the cell that a trial of the report belongs to."""
 
 
 def sweep_page(found: AnalysedSweep, files: Mapping[str, bytes]) -> SweepPage:
@@ -42,7 +42,7 @@ def sweep_page(found: AnalysedSweep, files: Mapping[str, bytes]) -> SweepPage:
 
     Args:
         found: the sweep.
-        files: of its report, by name; none where it has not been written.
+        files: files of its report, by name; empty where it has not been written.
     """
     state, shown, blocks = found.state, found.trials, found.comparison.datasets
     trials = one_each(shown_trials(state, every=True)).values()
@@ -65,7 +65,7 @@ def sweep_page(found: AnalysedSweep, files: Mapping[str, bytes]) -> SweepPage:
         cells={trial.spec.cell_key: CellShown(name=cell_name(trial)) for trial in trials} | points | ranked,
         compared={
             "Compare the ranked models": list(ranked),
-            # A comparison opens with what its first run was first measured by: of a ranked one, that is not the search.
+            # A comparison opens with the first metric of its first run, which for a ranked run is not the search's.
             **{title: sorted(keys, key=lambda key: key in ranked) for title, keys in searches.items()},
         },
         params=_differing(shown),
@@ -73,8 +73,8 @@ def sweep_page(found: AnalysedSweep, files: Mapping[str, bytes]) -> SweepPage:
 
 
 def _points(state: JournalState, shown: Sequence[ShownTrial]) -> tuple[dict[str, CellShown], dict[str, list[str]]]:
-    """Returns the cells of searched points, by key; and for each search what a comparison of them is called, with their
-    keys, best first."""
+    """Returns the cells of searched points, by key; and for each search the title of a comparison of its points, with
+    their keys, best first."""
     cells: dict[str, CellShown] = {}
     compared: dict[str, list[str]] = {}
     for number, search in enumerate(shown_searches(state)):
@@ -132,7 +132,7 @@ def _numbers(score: Score, metric: str) -> dict[str, float]:
 
 
 def _rounded(value: float) -> float:
-    """Returns a number that fits a column; all digits stand in the metrics that it is made of."""
+    """Returns a number short enough for a column; the metrics that it summarises have all digits."""
     return float(f"{value:.4g}")
 
 
@@ -142,7 +142,7 @@ def _worth(score: Score, metric: str) -> str:
 
 
 def _described(block: DatasetComparison) -> str:
-    """Returns Markdown: the answer for a dataset, and its ranking."""
+    """Returns the answer for a dataset and its ranking, in Markdown."""
     title = as_markdown(dataset_words(block.dataset, json.loads(block.dataset_params), block.among))
     lines = [f"**{title}.** {as_markdown(verdict(block))}"]
     if block.ranked:
@@ -172,7 +172,7 @@ def _place(trial: ShownTrial) -> Place:
 
 
 def _differing(trials: Sequence[ShownTrial]) -> list[str]:
-    """Returns the hyper-parameters and dataset parameters that are not the same in all of these trials: those that were
+    """Returns the hyper-parameters and dataset parameters that differ between these trials, with those that were
     searched first."""
     searched = {name for trial in trials for name in trial.spec.point}
     values: dict[str, set[str]] = {}

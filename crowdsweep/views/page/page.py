@@ -1,6 +1,6 @@
-"""The report of a sweep as one HTML page that needs nothing else.
+"""The report of a sweep as one self-contained HTML page.
 
-Of a sweep that still runs it tells what has finished, and says so.
+While the sweep still runs, the page shows what has finished, and says so.
 """
 
 import base64
@@ -52,8 +52,8 @@ def render_page(found: AnalysedSweep, refresh: int = 0, now: Now | None = None) 
 
     Args:
         found: the sweep; commands on the page name its store.
-        refresh: seconds after which the page is to load itself again while the sweep runs; 0 for never.
-        now: what its driver tells of this moment, where it does.
+        refresh: seconds after which the page reloads itself while the sweep runs; 0 for never.
+        now: what the sweep's driver says of this moment; None where it says nothing.
     """
     folder = Path(__file__).parent
     follows = bool(refresh) and found.is_at_work
@@ -80,17 +80,17 @@ def render_page(found: AnalysedSweep, refresh: int = 0, now: Now | None = None) 
 
 
 def _script(folder: Path) -> str:
-    """Returns what makes the page answer to a pointer and a keyboard; without it, the page stands as it is."""
+    """Returns the script that makes the page interactive; the page is complete without it."""
     return "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
 
 
 def _digest(script: str) -> str:
-    """Returns a script as the page's policy names it: no other runs."""
+    """Returns the digest that names a script in the page's security policy, which allows no other script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def _about_the_sweep(found: AnalysedSweep) -> dict[str, Any]:
-    """Returns what the page says of the sweep as a whole: how far it is, what failed, how to run it again."""
+    """Returns what the page says of the sweep as a whole: its progress, what failed, how to run it again."""
     state = found.state
     return {
         "state": state,
@@ -110,7 +110,7 @@ def _about_the_sweep(found: AnalysedSweep) -> dict[str, Any]:
 
 
 def _first_screen(found: AnalysedSweep) -> dict[str, Any]:
-    """Returns the answer, and what it gives rise to."""
+    """Returns the answer, and what follows from it."""
     comparison = found.comparison
     return {
         "comparison": comparison,
@@ -130,14 +130,14 @@ def _first_screen(found: AnalysedSweep) -> dict[str, Any]:
 
 
 def _searches_drawn(found: AnalysedSweep) -> frozenset[str]:
-    """Returns the keys of the searches whose figures the page has: of the best models first."""
+    """Returns the keys of the searches whose figures are on the page; those of the best models come first."""
     best = {(answer.block.place, answer.block.ranked[0].model) for answer in found.answers if answer.block.ranked}
     order = sorted(found.searches, key=lambda search: (search.place, search.model) not in best)
     return frozenset(search.key for search in order[:_MOST_SEARCHES_DRAWN])
 
 
 def _rooms(found: AnalysedSweep) -> dict[str, Any]:
-    """Returns the sections below."""
+    """Returns the data of the sections below the first screen."""
     return {
         "maps": found.maps,
         "baselines": {place: below([sections.baseline_table(one)]) for place, one in found.baselines.items()},
@@ -151,7 +151,7 @@ def _rooms(found: AnalysedSweep) -> dict[str, Any]:
 
 
 def _ticks(text: str) -> Markup:
-    """Returns a sentence whose `words in backticks` are code."""
+    """Returns a sentence in which `words in backticks` are code."""
     parts = re.split(r"`([^`]*)`", text)
     code = Markup("<code>{}</code>")
     return Markup("").join(code.format(part) if place % 2 else escape(part) for place, part in enumerate(parts))

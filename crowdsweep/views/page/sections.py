@@ -1,4 +1,4 @@
-"""The tables of the sections that stand on the page of some sweeps only."""
+"""The tables of page sections that only some sweeps have."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ _BASELINES_NOTE = (
 
 
 def guidance_tables(guidance: Sequence[Guidance]) -> list[PageTable]:
-    """Returns what guidance by clusters adds or costs, a table per dataset."""
+    """Returns what guidance by clusters adds or costs, in a table per dataset."""
     tables: list[PageTable] = []
     for found in guidance:
         rows = [
@@ -59,7 +59,7 @@ def guidance_tables(guidance: Sequence[Guidance]) -> list[PageTable]:
 
 
 def soft_label_tables(soft_labels: Sequence[SoftLabels]) -> list[PageTable]:
-    """Returns whether soft labels help, and how peaked the votes are where that is known."""
+    """Returns whether soft labels help and, where it is known, how peaked the votes are."""
     tables: list[PageTable] = []
     for found in soft_labels:
         rows = [
@@ -87,7 +87,7 @@ def soft_label_tables(soft_labels: Sequence[SoftLabels]) -> list[PageTable]:
 
 
 def unseen_table(models: Sequence[UnseenAnnotators]) -> PageTable:
-    """Returns how well answers of annotators are predicted that a model was not trained on."""
+    """Returns how well models predict the answers of annotators that they were not trained on."""
     rows = [
         (
             one.model,
@@ -104,7 +104,7 @@ def unseen_table(models: Sequence[UnseenAnnotators]) -> PageTable:
 
 
 def baseline_table(found: Baselines) -> PageTable:
-    """Returns the scores of predictions that take no fit."""
+    """Returns the scores of predictions that need no fit."""
     rows = [
         (name, *(show_number(value, metric) or "–" for value, metric in zip(values, found.metrics, strict=True)))
         for name, values in found.values.items()

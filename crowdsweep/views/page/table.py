@@ -1,13 +1,14 @@
-"""A table of the page, as data; a wide one in parts, so that none is cut at the edge of a window or of a sheet."""
+"""A table of the page, as data. A wide table is split into parts, so that none is cut at the edge of a window or a
+sheet."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 WIDTH = 108
-"""Letters of a table that stand beside each other on a sheet of A4 within its margins, and in a window of 1,280 pixels;
-of wide letters, so that others leave a little room."""
-_BETWEEN = 2  # letters that columns stand apart
-_LEAST_OF_WORDS = 12  # letters, of a column that may break over lines
+"""Greatest width of a table in letters. It fits on a sheet of A4 within its margins, and in a window of 1,280 pixels.
+It is measured in wide letters, so others leave a little room."""
+_BETWEEN = 2  # letters between columns
+_LEAST_OF_WORDS = 12  # letters, least width of a column that may break over lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +24,9 @@ class PageTable:
     """One table.
 
     Attributes:
-        columns: their heads; the first names the row.
-        words: places of the columns of words, which stand to the left and may break over lines; the others are numbers.
-        title, note: above and below; empty where there is none.
+        columns: heads of the columns; the first names the row.
+        words: places of the columns of words, which are left-aligned and may break over lines; the others are numbers.
+        title, note: texts above and below; empty where there is none.
     """
 
     columns: Sequence[str]
@@ -45,7 +46,7 @@ class PageTable:
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", note: str = "") -> PageTable:
-    """Returns a table of rows that are all of a kind; columns of names stand to the left."""
+    """Returns a table whose rows are all of one kind; columns of names are left-aligned."""
     filled = [[row[place] for row in rows if row[place]] for place in range(len(columns))]
     named = [place for place, cells in enumerate(filled) if cells and all(cell[0].isalpha() for cell in cells)]
     shown = [PageRow(cells=row) for row in rows]
@@ -53,10 +54,10 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str =
 
 
 def in_parts(table: PageTable) -> list[PageTable]:
-    """Returns a table as it is where all its columns have room beside each other, else in parts below each other.
+    """Returns a table as it is if all its columns fit side by side, else in parts one below another.
 
-    There are as few parts as can be, each begins with the first column, which names the rows, and the widest is as
-    narrow as that many parts allow. The first has the title, the last the note.
+    There are as few parts as possible. Each begins with the first column, which names the rows. The widest part is as
+    narrow as that number of parts allows. The first has the title, the last the note.
     """
     widths = [_width(table, place) for place in range(len(table.columns))]
     groups = list(_groups(widths))
@@ -66,7 +67,7 @@ def in_parts(table: PageTable) -> list[PageTable]:
 
 
 def _groups(widths: list[int]) -> Iterator[list[int]]:
-    """Yields the places of the columns of each part, without the first."""
+    """Yields the places of the columns of each part, without the first column."""
     room = WIDTH - widths[0]
     n_parts = len(list(_filled(widths, room)))
     total = sum(widths[1:])

@@ -1,4 +1,4 @@
-"""The tables of the page, as data: what stands in which cell. The template draws them all alike."""
+"""The tables of the page, as data: the content of each cell. The template draws them all alike."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -35,14 +35,14 @@ _MOST_POINTS = 1_000
 
 
 def study_table(table: StudyTable) -> PageTable:
-    """Returns a table that a study brings."""
+    """Returns a table of a study."""
     rows = [["" if cell is None else str(cell) for cell in row] for row in table.rows]
     return table_of(table.columns, rows, table.title, table.note)
 
 
 def one_below_another(tables: Iterable[PageTable]) -> list[PageTable]:
-    """Returns the tables of a section one below another, wide ones in parts; a note that several share stands below the
-    first of them."""
+    """Returns the tables of a section one below another, wide ones in parts. A note that several tables share is only
+    below the first of them."""
     told: set[str] = set()
     shown: list[PageTable] = []
     for table in tables:
@@ -52,7 +52,7 @@ def one_below_another(tables: Iterable[PageTable]) -> list[PageTable]:
 
 
 def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
-    """Returns what the models of a dataset reach, and what that costs."""
+    """Returns the scores of the models on a dataset, and what they cost."""
     printed = comparison.printed(block)
     predicted = any(show_probability(score.metrics[block.metric], block.metric) for score in block.ranked)
     columns = ["model", "rank", readable(block.metric) if block.metric else "score"]
@@ -80,8 +80,8 @@ def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
 
 
 def certainty_table(block: DatasetComparison) -> PageTable:
-    """Returns intervals, tests and numbers of seeds of a dataset's models; of those only that have the metric, or lack
-    it because seeds failed."""
+    """Returns intervals, tests and numbers of seeds of a dataset's models. It has only the models that have the metric,
+    or that lack it because seeds failed or were stopped."""
     rows: list[PageRow] = []
     for score in block.scores:
         if block.metric not in score.metrics and not score.n_failed and not score.n_stopped:
@@ -120,12 +120,13 @@ def certainty_table(block: DatasetComparison) -> PageTable:
 
 
 def metrics_tables(block: DatasetComparison) -> list[PageTable]:
-    """Returns every metric of a dataset's models, counts left out: a table for the items of each split and each use of
-    the models, so that it fits a sheet of paper, and one for the rest; none where there is only the one that ranks."""
+    """Returns every metric of a dataset's models except counts, in tables that fit a sheet of paper. There is a table
+    for the items of each split and each use of the models, and one for the rest. There are no tables if the only metric
+    is the one that ranks."""
     names = sorted({name for score in block.scores for name in score.metrics if not is_count(name)})
     if len(names) < 2:
         return []
-    uses = sorted({name.partition(".")[2] for name in names})  # the first is empty: what models label with
+    uses = sorted({name.partition(".")[2] for name in names})  # the first is empty: the use to label
     parts = [
         (
             f"On {split} items{_own_answers(split, block)}" + (f", {use}" if use else ""),
@@ -141,7 +142,8 @@ def metrics_tables(block: DatasetComparison) -> list[PageTable]:
 
 
 def _own_answers(split: str, block: DatasetComparison) -> str:
-    """Returns what says that a split is scored by what trained, which nobody can be right or wrong about."""
+    """Returns a remark where a split is scored by the answers that trained, which no model can be right or wrong
+    about."""
     echoes = split == "train" and not block.references.gold.get("train", True)
     return ", against the answers that trained" if echoes else ""
 
@@ -153,7 +155,7 @@ def _metrics_table(block: DatasetComparison, title: str, names: Sequence[str]) -
 
 
 def printed_table(comparison: Comparison) -> PageTable:
-    """Returns the paper's values beside ours."""
+    """Returns the published values beside ours."""
     rows: list[PageRow] = []
     for entry in comparison.published:
         value, ours = entry.published, entry.ours
@@ -171,7 +173,7 @@ def printed_table(comparison: Comparison) -> PageTable:
 
 
 def cost_table(comparison: Comparison) -> PageTable:
-    """Returns what every model's trials take, those of points that were scored beside the chosen one included."""
+    """Returns the cost of every model's trials, including the points that were scored besides the chosen one."""
     rows = [
         PageRow(
             cells=[
@@ -219,7 +221,7 @@ def front_table(found: TradeOffs) -> PageTable:
             cells=[
                 f"point {point.number}",
                 *(
-                    (show_score if name == SECONDS else show_with_interval)(value, name)  # a time brings its unit
+                    (show_score if name == SECONDS else show_with_interval)(value, name)  # a time has its unit
                     for name, value in zip(found.objectives, point.values, strict=True)
                 ),
                 show_point(point.point),
@@ -239,7 +241,7 @@ def front_table(found: TradeOffs) -> PageTable:
 
 
 def points_table(search: SearchShown) -> PageTable:
-    """Returns every point of a search with its value and settings, of thousands the first ones."""
+    """Returns the points of a search with their values and settings; at most the first 1,000."""
     numbers = sorted(search.points)[:_MOST_POINTS]
     names = list(dict.fromkeys(name for number in numbers for name in search.points[number]))
     rows = [
@@ -261,7 +263,7 @@ def _value_of_point(search: SearchShown, number: int) -> str:
 
 
 def _without_empty_columns(table: PageTable) -> PageTable:
-    """Returns a table without the columns in which no row says anything."""
+    """Returns a table without the columns that are empty in every row."""
     kept = [n for n in range(len(table.columns)) if n == 0 or any(row.cells[n] not in ("", "–") for row in table.rows)]
     return table.of_columns(kept)
 

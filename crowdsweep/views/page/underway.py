@@ -1,6 +1,5 @@
-"""The page's section on a running sweep: its slots, what they work on, learning curves so far, and what its searches
-have found before the report's trials have run.
-"""
+"""The page's section on a running sweep: its slots and their work, learning curves so far, and what its searches have
+found before the report's trials have run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from crowdsweep.units import show_bytes, show_seconds
 from crowdsweep.views import figures
 from crowdsweep.views.page.table import PageRow, PageTable, table_of
 
-_MOST_FITS = 20  # of a model, the latest, whose curves are drawn
+_MOST_FITS = 20  # latest fits of a model, whose curves are drawn
 _MOST_FIGURES = 6
 _NOTE = (
     "Means over the search seeds, of the points that have been scored; the best of several such numbers flatters its "
@@ -28,18 +27,18 @@ _NOTE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Underway:
-    """Tables and figures of a sweep that runs."""
+    """Tables and figures of a running sweep."""
 
     tables: Sequence[PageTable]
     figures: Sequence[figures.ReportFigure]
 
 
 def underway(found: AnalysedSweep, now: Now | None) -> Underway:
-    """Returns what is shown.
+    """Returns the tables and figures of a running sweep.
 
     Args:
         found: the sweep.
-        now: what its driver tells of this moment; None where it tells nothing.
+        now: what the sweep's driver says of this moment; None where it says nothing.
     """
     running = [] if now is None else now.running
     drawn = [*_curves_now(running), *_curves_so_far(found)]
@@ -108,8 +107,8 @@ def _of_search(dataset: str, curves: Curves) -> Iterator[figures.ReportFigure]:
 
 
 def search_so_far(searches: Sequence[SearchShown]) -> PageTable | None:
-    """Returns the best point so far of each search that has none on fresh seeds yet, best first on each dataset; None
-    where there is nothing to tell."""
+    """Returns the best point so far of each search that has no point scored on fresh seeds yet, best first on each
+    dataset. Returns None where there are no such points."""
     young = [search for search in searches if not search.fresh and _best(search) is not None]
     if not young:
         return None
@@ -140,7 +139,7 @@ def _cells(search: SearchShown) -> list[str]:
 
 
 def _best(search: SearchShown) -> int | None:
-    """Returns the number of the best point; None where none has a value."""
+    """Returns the number of the best point; None where no point has a value."""
     known = {number: value for number, value in search.values.items() if value is not None}
     if not known:
         return None

@@ -1,1 +1,1 @@
-"""What one takes from a sweep into a paper: its figures as files, and a paragraph on its methods."""
+"""Parts of a sweep's report for papers: its figures as files, and a paragraph on its methods."""

@@ -18,7 +18,7 @@ from crowdsweep.views.tables.texts import as_latex
 FigureFormat = Literal["pdf", "svg", "png"]
 FORMATS: tuple[FigureFormat, ...] = get_args(FigureFormat)
 FOLDER, IN_LATEX = "figures", "figures.tex"
-_SCALE, _LINE = 0.75, 4.8  # of a figure's own size, on a line of so many inches, as LaTeX's article has
+_SCALE, _LINE = 0.75, 4.8  # scale of a figure, and width of a line in inches, as in LaTeX's article
 _FILE = re.compile(r"[a-z0-9][a-z0-9-]{0,79}\.(pdf|svg|png|txt)|figures\.tex")
 FIGURES = Kind(
     name=FOLDER,
@@ -31,7 +31,7 @@ def formats_of(text: str) -> tuple[FigureFormat, ...]:
     """Returns the formats that a person lists (`pdf,svg`), each once.
 
     Raises:
-        BadInput: one of them is none.
+        BadInput: one of them is not a format.
     """
     named = [part.strip().lower() for part in text.split(",")]
     if wrong := [name for name in named if name not in FORMATS]:
@@ -40,25 +40,25 @@ def formats_of(text: str) -> tuple[FigureFormat, ...]:
 
 
 def write_figures(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> list[Store]:
-    """Writes every figure of a sweep's report into `figures` of its store, in place of those of an earlier call; what
-    crowdsweep did not write there stays (`files.owned`).
+    """Writes every figure of a sweep's report into `figures` of its store, in place of those of an earlier call. Files
+    that crowdsweep did not write there stay (`files.owned`).
 
-    Beside each lies its caption, `NAME.txt`, and for formats that LaTeX reads `figures.tex` has an environment for
-    each, to copy from. Of the same record the same files, to the byte.
+    Each figure has its caption beside it, `NAME.txt`. For formats that LaTeX reads, `figures.tex` has an environment
+    for each figure, to copy from. The same record gives the same files, to the byte.
 
     Args:
         found: the sweep.
-        formats: of the files.
+        formats: formats of the files.
 
     Returns:
         The files.
 
     Raises:
         NotWritten: they could not be written.
-        NotOurs: something that crowdsweep did not write, or that was changed since, is in the way.
+        NotOurs: a file that crowdsweep did not write, or that was changed since, is in the way.
     """
     folder = found.store / FOLDER
-    files = dict(_files(found, formats))  # all drawn before the first is written
+    files = dict(_files(found, formats))  # all are drawn before the first is written
     try:
         with (
             as_folder(folder, FIGURES, write=True) as place,
@@ -82,7 +82,7 @@ def _files(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> Iterator[tu
         for form in formats:
             content = to_file(figure.draw(), form)
             yield f"{figure.name}.{form}", content
-            if form != "svg":  # which LaTeX does not read
+            if form != "svg":  # LaTeX does not read SVG
                 widths.setdefault(figure.name, _width(content, form))
         yield f"{figure.name}.txt", _text(f"{figure.whole_caption}\n")
     if widths:
@@ -90,7 +90,7 @@ def _files(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> Iterator[tu
 
 
 def _width(content: bytes, form: FigureFormat) -> float:
-    """Returns how wide a drawn figure is, in inches."""
+    """Returns the width of a written figure in inches."""
     if form == "png":
         return int.from_bytes(content[16:20], "big") / DOTS
     box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", content)
@@ -100,8 +100,8 @@ def _width(content: bytes, form: FigureFormat) -> float:
 
 
 def _in_latex(sweep: str, drawn: Iterable[ReportFigure], widths: Mapping[str, float]) -> str:
-    """Returns an environment for each figure, for a document beside the folder; as far as a line of text allows,
-    letters have one size in all of them."""
+    """Returns an environment for each figure, for a document beside the folder. Letters have the same size in all
+    figures, as far as the width of a line allows."""
     lines = [f"% figures of the sweep {as_latex(sweep)}; for a paper with \\usepackage{{graphicx}}"]
     for figure in drawn:
         share = min(1.0, _SCALE * widths[figure.name] / _LINE)

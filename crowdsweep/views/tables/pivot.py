@@ -1,4 +1,4 @@
-"""Models × datasets as text: Markdown, and LaTeX with booktabs."""
+"""Tables of models × datasets as text: Markdown, and LaTeX with booktabs."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -14,22 +14,22 @@ from crowdsweep.metrics.wording import readable
 from crowdsweep.views.tables.texts import TableFormat, as_latex, as_markdown, render_table, to_markdown
 
 PlusMinus = Literal["interval", "sd", "none"]
-"""What stands behind a mean: half its 95 % interval, the standard deviation over seeds, or nothing."""
+"""What follows a mean: half its 95 % interval, the standard deviation over seeds, or nothing."""
 NO_SCORE, UNSOUND = "–", "†"
 _BEHIND = {"interval": " ± half the 95 % interval", "sd": " ± standard deviation over seeds", "none": ""}
 
 
 def render_pivot(pivot: Pivot, form: TableFormat, plus_minus: PlusMinus = "interval") -> str:
-    """Returns the table in one of the forms that the command line offers: for people (`md`, `latex`) rounded, for
-    programs (`csv`, `json`) in the metrics' own units."""
+    """Returns the table in a form that the command line offers. The forms for people (`md`, `latex`) are rounded; those
+    for programs (`csv`, `json`) are in the metrics' own units."""
     if form == "latex":
         return pivot_in_latex(pivot, plus_minus)
     return pivot_in_markdown(pivot, plus_minus) if form == "md" else render_table(pivot_table(pivot), form)
 
 
 def mean_and_rest(estimate: Estimate, metric: str, plus_minus: PlusMinus) -> tuple[str, str]:
-    """Returns a mean, and what stands behind it: `82.2` and `± 0.9`; of an interval with one side much the longer
-    `95.0` and `(86.1 – 98.3)`; nothing where nothing is known to vary."""
+    """Returns a mean, and what follows it: `82.2` and `± 0.9`. If one side of the interval is much longer, these are
+    `95.0` and `(86.1 – 98.3)`. Nothing follows a mean that is not known to vary."""
     mean = show_number(estimate.mean, metric, estimate)
     if plus_minus == "interval":
         return mean, show_with_interval(estimate, metric).removeprefix(mean).strip()
@@ -43,7 +43,7 @@ def legend(pivot: Pivot, plus_minus: PlusMinus, *, best: str, as_good: str) -> l
 
     Args:
         pivot: the table.
-        plus_minus: what stands behind a mean.
+        plus_minus: what follows a mean.
         best, as_good: how these cells look: `Bold`, `underlined`.
     """
     fewest, most = pivot.seeds
@@ -73,7 +73,8 @@ def legend(pivot: Pivot, plus_minus: PlusMinus, *, best: str, as_good: str) -> l
 
 
 def pivot_in_markdown(pivot: Pivot, plus_minus: PlusMinus = "interval") -> str:
-    """Returns the table in Markdown, the best in bold, what is not significantly worse in italics, and its legend."""
+    """Returns the table in Markdown with its legend; the best is in bold, and what is not significantly worse in
+    italics."""
     marks = {"best": "**", "as good": "*"}
 
     def shown(cell: PivotCell, metric: str) -> str:
@@ -96,8 +97,8 @@ def pivot_in_markdown(pivot: Pivot, plus_minus: PlusMinus = "interval") -> str:
 
 
 def pivot_in_latex(pivot: Pivot, plus_minus: PlusMinus = "interval") -> str:
-    """Returns a `table` for a paper that uses booktabs: the best in bold, what is not significantly worse underlined;
-    its caption is the legend. Every name is text."""
+    """Returns a `table` for a paper that uses booktabs: the best is in bold, and what is not significantly worse is
+    underlined. Its caption is the legend. Every name is text."""
     set_as = {"best": "\\textbf{%s}", "as good": "\\underline{%s}"}
 
     def shown(cell: PivotCell, metric: str) -> str:
@@ -130,8 +131,8 @@ def pivot_in_latex(pivot: Pivot, plus_minus: PlusMinus = "interval") -> str:
 
 
 def _latex_heads(pivot: Pivot) -> list[str]:
-    """Returns the rows above the first model: datasets, and below them metrics and whose numbers these are, where that
-    differs."""
+    """Returns the rows above the first model: datasets, and below them metrics, and `ours` or `published`, where these
+    differ."""
     titles, below, rules, place = ["model"], [""], "", 2
     for column in pivot.columns:
         title, metric = as_latex(column.title), "" if pivot.metric else as_latex(readable(column.metric))
@@ -161,7 +162,7 @@ def _rows(
     Args:
         pivot: the table.
         shown: a cell and its metric → its text.
-        name, number: write a text and a number as the format has them.
+        name, number: return a text and a number as the format writes them.
     """
     rows: list[list[str]] = []
     for model in [*pivot.models, *pivot.gold]:
@@ -187,7 +188,7 @@ def _with_printed(pivot: Pivot, heads: Sequence[str]) -> list[str]:
 
 
 def _number(text: str) -> str:
-    """Returns a number, or several, as LaTeX: with the signs of mathematics."""
+    """Returns a number, or several, as LaTeX with mathematical signs."""
     return as_latex(text.replace("-", "−"))
 
 

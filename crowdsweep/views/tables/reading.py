@@ -1,4 +1,5 @@
-"""The comparison as a table for reading, in Markdown and LaTeX: fewer columns, rounded, the interval in one cell."""
+"""The comparison as a table for reading, in Markdown and LaTeX: with fewer columns, rounded, and the interval in one
+cell."""
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ _NUMBERS = ("rank", "mean", "n", "p (Holm)", "published", "seconds")
 
 
 def comparison_in_markdown(found: AnalysedSweep) -> str:
-    """Returns `table.md`: the comparison, predictions that take no fit, and what a reader must know."""
+    """Returns `table.md`: the comparison, predictions that need no fit, and what a reader must know."""
     lines = _without_a_fit(found)
     without_a_fit = [to_markdown(pa.Table.from_pylist(lines), right=("value",))] if lines else []
     notes = [f"{note}\n" for note in found.notes_below_a_table]
@@ -23,7 +24,7 @@ def comparison_in_markdown(found: AnalysedSweep) -> str:
 
 
 def _without_a_fit(found: AnalysedSweep) -> list[dict[str, str]]:
-    """Returns a line per prediction that takes no fit, by the metric that ranks."""
+    """Returns a row per prediction that needs no fit, with its value of the metric that ranks."""
     return [
         {
             "dataset": block.title,

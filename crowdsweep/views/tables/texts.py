@@ -11,13 +11,13 @@ from crowdsweep.errors import plain
 from crowdsweep.files.csv_files import to_csv
 
 TableFormat = Literal["csv", "json", "md", "latex"]
-_MARKDOWN = re.compile(r"[|`\\]|<(?=[A-Za-z/!?])|(?<=\])\(")  # what ends a cell, is code or HTML, or makes a link
+_MARKDOWN = re.compile(r"[|`\\]|<(?=[A-Za-z/!?])|(?<=\])\(")  # ends a cell, is code or HTML, or makes a link
 _LATEX = {
     "\\": "\\textbackslash{}",
     "<": "\\textless{}",
     ">": "\\textgreater{}",
     "|": "\\textbar{}",
-    "−": "$-$",  # pdfTeX's fonts have none of these under their Unicode names
+    "−": "$-$",  # pdfTeX's fonts lack these as Unicode characters
     "×": "$\\times$",
     "±": "$\\pm$",
     "χ": "$\\chi$",
@@ -33,11 +33,11 @@ _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 _LATEX_SPECIAL = re.compile("|".join([*map(re.escape, _LATEX), "-(?=-)"]))  # several hyphens become one dash
-_LATEX_OPTION = re.compile(r"\A([\[*])")  # after the end of a row an argument
+_LATEX_OPTION = re.compile(r"\A([\[*])")  # an argument, after the end of a row
 
 
 def render_table(table: pa.Table, form: TableFormat) -> str:
-    """Returns a table in one of the forms that the command line offers; each ends with a new line."""
+    """Returns a table in a form that the command line offers; each ends with a new line."""
     return {"csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex}[form](table)
 
 
@@ -50,7 +50,7 @@ def to_markdown(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
     """Returns a pipe table, padded so that it reads well as text too; null is an empty cell.
 
     Args:
-        right: columns that stand to the right; those of numbers by default.
+        right: right-aligned columns; by default those of numbers.
     """
     cells = [
         [name, *(_MARKDOWN.sub(r"\\\g<0>", _cell_text(value)) for value in column.to_pylist())]
@@ -65,13 +65,13 @@ def to_markdown(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """Returns a text that Markdown shows as it is: no link, code, HTML or table."""
+    """Returns a text that Markdown shows unchanged: no link, code, HTML or table."""
     return _MARKDOWN.sub(r"\\\g<0>", text)
 
 
 def as_latex(text: str) -> str:
-    """Returns a text that LaTeX sets as it is: no command, comment, argument or ligature. Letters beyond Latin are
-    kept, which pdfLaTeX cannot set and XeLaTeX and LuaLaTeX can with a font that has them."""
+    """Returns a text that LaTeX typesets unchanged: no command, comment, argument or ligature. Letters beyond Latin are
+    kept; pdfLaTeX cannot typeset them, XeLaTeX and LuaLaTeX can with a font that has them."""
     escaped = _LATEX_SPECIAL.sub(lambda hit: _LATEX.get(hit.group(), "-{}"), plain(" ".join(text.splitlines())))
     return _LATEX_OPTION.sub(r"{\1}", escaped)
 
@@ -80,7 +80,7 @@ def to_latex(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
     """Returns a `tabular` that needs no package; every character that LaTeX takes for a command is escaped.
 
     Args:
-        right: columns that stand to the right; those of numbers by default.
+        right: right-aligned columns; by default those of numbers.
     """
     rows = [_latex_row(table.column_names), "\\hline", *(_latex_row(map(_cell_text, row)) for row in _tuples(table))]
     columns = "".join("r" if is_right else "l" for is_right in _aligned(table, right))

@@ -1,1 +1,1 @@
-"""A sweep on a terminal."""
+"""Views of sweeps on a terminal."""

@@ -1,4 +1,4 @@
-"""Tables for a terminal of any width, drawn by rich; tab-separated where nobody looks at a terminal."""
+"""Tables for a terminal of any width, drawn by rich; tab-separated where the output is no terminal."""
 
 import io
 import os
@@ -24,10 +24,10 @@ class Column:
 
     Attributes:
         title: its head.
-        right: it stands to the right, as numbers do.
-        wraps: a long text goes on below; else it is cut where there is no room at all.
-        drop: where a terminal is too narrow, the column with the greatest number goes first; 0 stays.
-        below: title of a column that stays and wraps; where this one has to go, its text goes below that one's.
+        right: whether it is right-aligned, as numbers are.
+        wraps: whether a long text continues on the next line; otherwise it is cut where there is no room.
+        drop: where a terminal is too narrow, the column with the greatest number is dropped first; 0 is never dropped.
+        below: title of a column that stays and wraps; where this one is dropped, its text goes below that one's.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Grid:
     Attributes:
         columns: from left to right.
         groups: heading → rows of cells; an empty heading is not shown.
-        group: what the headings are, for the first column of tab-separated text; empty where there are none.
+        group: what the headings are, as the head of the first column of tab-separated text; empty where there are none.
     """
 
     columns: Sequence[Column]
@@ -53,7 +53,7 @@ class Grid:
 
 
 def terminal_width() -> int | None:
-    """Returns the columns of the terminal that standard output goes to; None where that is none."""
+    """Returns the width of the terminal that standard output goes to, in columns; None where it goes to no terminal."""
     return max(_NARROWEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
 
 
@@ -62,7 +62,7 @@ def render(grid: Grid, width: int | None) -> str:
 
     Args:
         grid: the table.
-        width: of the terminal; None for tab-separated lines, a header before them and no colours.
+        width: width of the terminal; None for tab-separated lines with a header and without colours.
     """
     if width is None:
         return _tabs(grid)
@@ -75,7 +75,7 @@ def render(grid: Grid, width: int | None) -> str:
 
 
 def drawn(grid: Grid, width: int) -> Iterator[RenderableType]:
-    """Yields what a table looks like on a terminal that is so wide."""
+    """Yields the parts of a table on a terminal of this width."""
     parts, widths = _fitting(grid, width)
     for number, (heading, rows) in enumerate(grid.groups.items()):
         if heading:
@@ -90,7 +90,8 @@ def _tabs(grid: Grid) -> str:
 
 
 def _fitting(grid: Grid, width: int) -> tuple[dict[int, list[int]], list[int]]:
-    """Returns the columns that there is room for, each with those whose text is told in it, and all columns' widths."""
+    """Returns the columns that fit, each with the columns whose text goes below its own, and the widths of all
+    columns."""
     rows = [row for rows in grid.groups.values() for row in rows]
     widths = [
         max([cell_len(column.title), *(cell_len(plain(row[place])) for row in rows)])

@@ -1,4 +1,4 @@
-"""The terminal's view of a running sweep: a live view, or plain lines where nobody looks at a terminal."""
+"""The terminal's view of a running sweep: a live view, or plain lines where the output is no terminal."""
 
 import logging
 import threading
@@ -43,15 +43,15 @@ _log = logging.getLogger(__name__)
 
 _LINES_OF_FAILURES = 20
 _LINES_OF_FLAGS = 5
-_BESTS_TOLD = 5  # in plain lines, each time
+_BESTS_TOLD = 5  # datasets in plain lines, each time
 _RUNNING_SHOWN = 8
-_OTHER_LINES = 6  # of a live view, besides bests and what runs
+_OTHER_LINES = 6  # of a live view, besides the best models and the running trials
 _LONGEST_S = 60.0  # between two plain lines
 _PART_OF_TIME = 20
 
 
 class Terminal(Console):
-    """Rich's console, which ends the whole program when nobody reads any more; this one falls silent."""
+    """Rich's console, which ends the whole program when its output is closed; this one falls silent instead."""
 
     def on_broken_pipe(self) -> None:
         """Called by rich."""
@@ -59,12 +59,12 @@ class Terminal(Console):
 
 
 class ConsoleMirror:
-    """Tells a person how a sweep goes; a `Mirror`. Whatever goes wrong here, the sweep does not notice.
+    """Shows a person how a sweep progresses; a `Mirror`. No error in it affects the sweep.
 
     Args:
-        console: where to; standard error by default, so that standard output stays clean for results.
-        look: tells what the journal says now, so that a sweep that goes on counts on.
-        every_s: least seconds between two plain lines of progress; the longer a sweep lasts the rarer they are.
+        console: where it is shown; standard error by default, so that standard output stays clean for results.
+        look: returns the current state of the journal, so that a resumed sweep counts on.
+        every_s: least seconds between two plain lines of progress; the longer a sweep lasts, the rarer they are.
         clock: seconds, monotonic.
     """
 
@@ -83,7 +83,7 @@ class ConsoleMirror:
         self._clock = clock
         self._told_at = clock()
         self._told_why = ""
-        self._told_best: dict[str, str] = {}  # dataset → the model that was last said to be best
+        self._told_best: dict[str, str] = {}  # dataset → the model last shown as best
         self._failure_lines = 0
         self._told_flags: set[str] = set()
         self._off = False
@@ -102,7 +102,7 @@ class ConsoleMirror:
             _log.debug("the console view ended", exc_info=True)
 
     def close(self) -> None:
-        """Leaves the last view standing; may be called twice."""
+        """Ends the live view and leaves its last state on the terminal; may be called twice."""
         live, self._live = self._live, None
         if live is not None:
             try:
@@ -191,7 +191,8 @@ class ConsoleMirror:
         return f"{progress.name}: {words}; {self._counts()}; {clock_words(progress.elapsed_s)}"
 
     def _counts(self) -> str:
-        """Returns how many trials are done; of what went otherwise than well only what there is."""
+        """Returns how many trials are done, and how many failed, were stopped early or are running, and how many actors
+        were lost, where there are any."""
         progress = self._progress
         stopped, failed, running = progress.counts[Status.STOPPED], progress.counts[Status.FAILED], progress.running
         parts = [
@@ -204,7 +205,7 @@ class ConsoleMirror:
         return ", ".join(parts)
 
     def _times(self) -> tuple[str, str]:
-        """Returns how long it has taken and will take, and why that is more than was said before."""
+        """Returns the elapsed and the remaining time, and why the remaining time is more than was said before."""
         gone = f"{clock_words(self._progress.elapsed_s)} gone"
         left = self._progress.left()
         if left is None:
@@ -213,7 +214,7 @@ class ConsoleMirror:
         return f"{gone}, {left_words(left.seconds, left.most_s)} left", why
 
     def _view(self) -> RenderableType:
-        """Called from the live view's own thread as well."""
+        """Returns the live view; called from the live view's own thread as well."""
         with self._guard:
             progress = self._progress
             head = Table.grid(padding=(0, 2))
@@ -231,7 +232,7 @@ class ConsoleMirror:
             return Group(*parts)
 
     def _best_table(self, most: int) -> list[RenderableType]:
-        """Returns the best model of each dataset, of so many datasets as there is room for."""
+        """Returns the best model of each dataset, for as many datasets as there is room for."""
         bests = list(self._progress.best().items())
         if not bests:
             return []

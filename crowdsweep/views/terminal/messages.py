@@ -1,4 +1,4 @@
-"""Sentences for a terminal: lines end between words, and what is to be copied stays in one piece."""
+"""Sentences for a terminal: lines break between words, and text to be copied stays in one piece."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ _WORDS = re.compile(r"\S*`[^`]*`\S*|\S+")
 
 @runtime_checkable
 class Stream(Protocol):
-    """What text is written to: a file, or what stands in for one."""
+    """A file that text is written to, or a substitute for one."""
 
     def write(self, text: str, /) -> Any:
         """Writes text."""
@@ -25,24 +25,24 @@ class Stream(Protocol):
         """Writes what is buffered."""
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Returns whether it is a terminal."""
         ...
 
     def fileno(self) -> int:
-        """Of the terminal."""
+        """Returns the terminal's file descriptor."""
         ...
 
 
 def wrapped(text: str, width: int | None) -> str:
-    """Returns text whose lines end between words where they are too long for a terminal, which would break them in the
-    middle of a word. Indented lines go on indented.
+    """Returns text whose long lines are broken between words; a terminal would break them in the middle of a word.
+    Indented lines continue indented.
 
-    `words in backticks` are one word, however long: a command that is copied from a terminal must have no line's end
-    in it. A word that is longer than a line begins one, and the terminal breaks it.
+    `words in backticks` are one word, however long, because a command that is copied from a terminal must not contain a
+    line break. A word that is longer than a line begins a line, and the terminal breaks it.
 
     Args:
         text: lines.
-        width: of the terminal; None for none, where lines are as long as they are.
+        width: width of the terminal; None for no terminal, where lines are not broken.
     """
     if width is None:
         return text
@@ -50,13 +50,13 @@ def wrapped(text: str, width: int | None) -> str:
 
 
 def columns_of(stream: Stream) -> int | None:
-    """Returns the columns of the terminal that a stream goes to; None where that is none."""
+    """Returns the width of the terminal that a stream goes to, in columns; None where it goes to no terminal."""
     try:
         if not stream.isatty():
             return None
         told = os.environ.get("COLUMNS", "")
         columns = int(told) if told.isdecimal() else os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):  # it is closed, or a terminal that does not know
+    except (OSError, ValueError):  # it is closed, or a terminal of unknown size
         return None
     return columns or None
 
@@ -65,11 +65,11 @@ def tell(text: str, stream: Stream | None = None) -> None:
     """Writes a message and ends its line.
 
     Args:
-        text: of the message; what could move a cursor is written as an escape.
+        text: the message; characters that could move a cursor are written as escapes.
         stream: standard error where it is None.
 
     Raises:
-        OSError, ValueError: nobody reads any more.
+        OSError, ValueError: the stream is closed.
     """
     to: Stream = sys.stderr if stream is None else stream
     to.write(wrapped(plain(text), columns_of(to)) + "\n")
@@ -77,7 +77,7 @@ def tell(text: str, stream: Stream | None = None) -> None:
 
 
 class Warnings(logging.Handler):
-    """Writes what is logged to standard error as `tell` does, the words alone."""
+    """Writes log messages to standard error as `tell` does, the message alone."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Called by logging."""
@@ -88,7 +88,7 @@ class Warnings(logging.Handler):
 
 
 def _cells(text: str) -> int:
-    """Returns the columns that a text takes: two for a letter of East Asia, none for an accent of its own."""
+    """Returns the columns that a text takes: two for an East Asian letter, none for a combining accent."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)

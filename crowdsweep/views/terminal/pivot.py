@@ -1,4 +1,4 @@
-"""Models × datasets on a terminal: where there is no room for all datasets, in parts one below another."""
+"""Models × datasets on a terminal; where not all datasets fit, in parts one below another."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,13 +16,13 @@ Drawn = Sequence[str]
 
 
 def pivot_text(pivot: Pivot, width: int | None, plus_minus: PlusMinus = "interval") -> str:
-    """Returns the table, and below it what a reader must know; behind a score stands whether it is the best, or not
-    significantly worse.
+    """Returns the table, and below it what a reader must know. A mark after a score says whether it is the best, or
+    not significantly worse.
 
     Args:
         pivot: the table.
-        width: of the terminal; None for tab-separated lines.
-        plus_minus: what stands behind a mean.
+        width: width of the terminal; None for tab-separated lines.
+        plus_minus: what follows a mean.
     """
     models = [*pivot.models, *pivot.gold]
     names = ["model", *(f"{model} (saw gold)" if model in pivot.gold else model for model in models)]
@@ -47,7 +47,7 @@ def _drawn(pivot: Pivot, column: PivotColumn, models: Sequence[str], plus_minus:
 
 
 def _parts(columns: Sequence[Drawn], room: int) -> Iterator[Sequence[Drawn]]:
-    """Yields as many columns at a time as there is room for, one at least."""
+    """Yields groups of as many columns as fit, at least one."""
     part: list[Drawn] = []
     used = 0
     for column in columns:

@@ -1,4 +1,4 @@
-"""A plan as people read it: the models of each dataset, how many trials they take and about how long."""
+"""A plan in words: the models of each dataset, how many trials they take, and about how long."""
 
 import textwrap
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ _COLUMNS = (
 
 
 def describe_plan(plan: Plan, width: int | None = None) -> str:
-    """Returns the plan in words: a table, one line a cell or search, then the sum and what should be known.
+    """Returns the plan in words: a table with a line per cell or search, then the sum, and notes.
 
-    Models that do not say what they cost are fitted for a moment.
+    Models that do not state their cost are fitted for a moment.
 
     Args:
         plan: the plan.
-        width: of the terminal; None for tab-separated lines.
+        width: width of the terminal; None for tab-separated lines.
     """
     summary = plan.summary()
     among = {dataset.name for dataset in plan.datasets}

@@ -1,6 +1,4 @@
-"""The terminal's results at the end of `run`: a table for each dataset, best model first, and what should be known of
-it.
-"""
+"""The results at the end of `run`: a table for each dataset, best model first, and notes on it."""
 
 import json
 import shlex
@@ -16,7 +14,7 @@ from crowdsweep.units import show_seconds
 from crowdsweep.views.terminal.grid import Column, Grid, render
 
 NO_SCORE = "–"
-_FINDINGS = 12  # of a study, that a terminal shows
+_FINDINGS = 12  # of a study, shown on a terminal
 _PUBLISHED = "published"  # shown where a paper has values
 _FRONT = 12  # points of a Pareto front
 _COLUMNS = (
@@ -36,7 +34,7 @@ def shown_results(found: AnalysedSweep, width: int | None) -> str:
 
     Args:
         found: the sweep.
-        width: of the terminal; None for tab-separated lines.
+        width: width of the terminal; None for tab-separated lines.
     """
     told = [*_study_words(found), *found.notes_below_a_table]
     notes = [line for note in told for line in note.splitlines() if line.strip()]
@@ -49,7 +47,7 @@ def shown_results(found: AnalysedSweep, width: int | None) -> str:
 
 
 def front_heading(found: TradeOffs) -> str:
-    """Returns what a table of a Pareto front is of, and whether it has all of its points."""
+    """Returns the heading of a table of a Pareto front; it says whether the table has all points of the front."""
     search, n = found.search, len(found.front)
     first = f", the first {_FRONT} of {n} points" if n > _FRONT else ""
     return f"Pareto front of the search of {search.model} on {search.dataset}{first}, over the search seeds:"
@@ -71,7 +69,7 @@ def front_grid(found: TradeOffs) -> Grid:
 
 
 def _study_words(found: AnalysedSweep) -> list[str]:
-    """Returns the first findings of the sweep's study, and that there are more."""
+    """Returns the first findings of the sweep's study, and a line that says how many more there are."""
     if found.study is None or not found.study.numbers:
         return []
     findings = list(found.study.findings)
@@ -80,9 +78,10 @@ def _study_words(found: AnalysedSweep) -> list[str]:
 
 
 def label_line(found: AnalysedSweep) -> str:
-    """Returns the command that labels by what a sweep found; empty where it has several datasets, or no model.
+    """Returns the command that labels with a sweep's best model; empty where the sweep has several datasets, or no
+    model.
 
-    Where nothing ranks the models, it is for a person to name one; the first stands for it.
+    Where nothing ranks the models, a person must choose one; the command names the first as an example.
     """
     blocks = without_thinned(found.comparison.datasets)
     if len(blocks) != 1 or not blocks[0].scores:
@@ -125,7 +124,7 @@ def _row(block: DatasetComparison, score: Score, printed: float | None) -> list[
 
 
 def _beside_best(score: Score, metric: str) -> str:
-    """Returns whether a model can be told from the best, or why no mean speaks for it."""
+    """Returns whether a model is significantly different from the best, or why its mean is not sound."""
     beside, test = score.beside_best, score.versus_best
     if beside is None or test is None or test.difference is None:
         return ""

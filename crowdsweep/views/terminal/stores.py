@@ -1,4 +1,4 @@
-"""Records of sweeps, for people: a line each, as `crowdsweep list` shows them, and how far one is."""
+"""Summaries of sweeps for people: a line per record, as in `crowdsweep list`, and the progress of one sweep."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ LIST_COLUMNS = (
 
 
 def listed(store: Store) -> dict[str, Any]:
-    """Returns what a sweep is and how far, JSON-able: name, folder, state, number of models and datasets, trials that
-    are done and known, the best model, and when its record was last written (UTC).
+    """Returns a summary of a sweep, JSON-able: name, folder, state, number of models and datasets, trials that are done
+    and known, the best model, and when its record was last written (UTC).
 
-    A record that cannot be read has its error for a state, and nothing else.
+    If a record cannot be read, the state is its error, and the rest is empty.
     """
     written = (written_at(store) or datetime.now(UTC)).isoformat(timespec="seconds")
     found = {"name": store.name, "folder": str(store), "when": written}
@@ -59,7 +59,8 @@ def listed(store: Store) -> dict[str, Any]:
 
 
 def _best_words(progress: Progress, state: JournalState) -> str:
-    """Returns the best model with its score; of several datasets, who is best on how many."""
+    """Returns the best model with its score; for several datasets, the model that is best on most of them, and on how
+    many."""
     bests = progress.best()
     if not bests:
         return ""
@@ -83,12 +84,12 @@ def list_rows(found: Sequence[dict[str, Any]], now: datetime) -> list[list[str]]
 
 
 def describe_status(found: dict[str, Any], state: str, width: int | None) -> str:
-    """Returns what `sweep_status` found as lines.
+    """Returns the result of `sweep_status` as lines.
 
     Args:
-        found: of `sweep_status`.
-        state: in words.
-        width: of the terminal; None where there is none.
+        found: the result of `sweep_status`.
+        state: the state in words.
+        width: width of the terminal; None where there is none.
     """
     left = found["total"] - found["done"] - found["failed"] - found["stopped"] - found["lost"]
     lost = f"{found['lost']} lost with their slots, " if found["lost"] else ""

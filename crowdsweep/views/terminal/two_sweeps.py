@@ -1,4 +1,4 @@
-"""Two sweeps, or several, beside each other on a terminal, and as JSON."""
+"""Comparison of two or more sweeps, on a terminal and as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.views.terminal.grid import Column, Grid
 
 Changes = Sequence[tuple[str, Sequence[Any]]]
-"""Key paths, and what stands there in each sweep file."""
+"""Key paths, and their values in each sweep file."""
 
 
 def changes_grid(changes: Changes) -> Grid:
-    """Returns what sweep files say differently."""
+    """Returns the differences between sweep files."""
     letters = [letter_of(number) for number in range(max(len(values) for _, values in changes))]
     columns = [Column(title="sweep file", wraps=True), *(Column(title=letter, wraps=True) for letter in letters)]
     return Grid(columns=columns, groups={"": [[key, *map(_value, values)] for key, values in changes]})
 
 
 def pairs_grid(pairs: Sequence[Sequence[Pair]]) -> Grid:
-    """Returns the models of sweeps, each beside the first, in groups by dataset.
+    """Returns the models of each sweep beside those of the first, in groups by dataset.
 
     Args:
-        pairs: of the second sweep with the first, of the third with the first, and so on.
+        pairs: pairs of the second sweep with the first, of the third with the first, and so on.
     """
     several = len(pairs) > 1
     groups: dict[str, list[list[str]]] = {}
@@ -53,7 +53,8 @@ def pairs_grid(pairs: Sequence[Sequence[Pair]]) -> Grid:
 
 
 def as_mapping(sweeps: Sequence[AnalysedSweep], changes: Changes, pairs: Sequence[Sequence[Pair]]) -> dict[str, Any]:
-    """Returns all of it for programs; of two sweeps `first` and `second`, of more each by its letter."""
+    """Returns the whole comparison for programs. Two sweeps are `first` and `second`; of more sweeps, each has its
+    letter."""
     if len(pairs) == 1:
         told = [{"key": key, "first": before, "second": after} for key, (before, after) in changes]
         return {"differences": told, "scores": [_mapping(pair) for pair in pairs[0]]}
@@ -114,7 +115,7 @@ def _value(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, dict):
-        return "there"  # a whole entry; JSON has it all
+        return "there"  # a whole entry, which only JSON shows
     if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
         return f"{len(value)} of them"
     return shortened(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str))
