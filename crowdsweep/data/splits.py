@@ -112,8 +112,8 @@ def data_version(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fract
 
     The version is part of a trial's key, so that a trial made by other rules is not mistaken for this one.
     1: rows and items alone decide. 2: multi-label answers are whole, and every class of them is scored; repeated pairs
-    are held out together; units are whole. 3: soft answers, as such, make annotators' true matrices. A crowd that a
-    source draws repeats no pair.
+    are held out together; units are whole. 3: annotators' true matrices use the probabilities of soft answers. A
+    crowd that a source draws repeats no pair.
     """
     rows = base.annotations
     if base.scale == "multilabel":

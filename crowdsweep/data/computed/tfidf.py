@@ -20,7 +20,7 @@ from crowdsweep.errors import DataError
 VERSION = 1
 MOST_WORDS = 1000
 _WORDS = r"(?u)\b\w+\b"
-_FEWEST_TEXTS = 2  # that must have a word
+_FEWEST_TEXTS = 2  # training texts that must have a word
 
 
 def tfidf(texts: Sequence[str], trains: np.ndarray, where: str) -> ItemFeatures:
