@@ -37,7 +37,7 @@ class CommonParams:
         scenario: whether annotators are known; in `global` every label has an annotator of its own.
         training: `split`: train items only, the default if there are any; `all`: every annotated item.
         redundancy: the most labels of each training item, drawn by the trial's seed.
-        allocation: `adaptive`: that many labels on average, on the items where they are most informative; else evenly.
+        allocation: `adaptive`: `redundancy` labels per item on average, where they are most informative; else evenly.
         annotator_dropout: share of the annotators who are left out of training.
         crowd: the simulated crowd that answers the items with gold, in place of the real crowd.
         labels_per_item: the mean number of labels per item of a simulated crowd.
@@ -274,7 +274,12 @@ def _folders() -> list[str]:
 
 
 def find_folder(name: str) -> Path:
-    """Returns the folder that a name or path means; a name is only ever joined with entries of the search path."""
+    """Returns the folder that a name or path means; a name is only ever joined with entries of the search path.
+
+    Raises:
+        DataError: a path leads to no folder, or the name is that of a public dataset that is not fetched.
+        UnknownName: no folder of that name is found.
+    """
     path = expand_home(name)
     if len(path.parts) == 1 and name not in (".", ".."):
         for place in search_path():

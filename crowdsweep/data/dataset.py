@@ -127,7 +127,7 @@ class Gold:
 
     @property
     def counts_answers(self) -> bool:
-        """Whether annotators' confusion matrices can be counted against this gold: it is not empty, nor by class."""
+        """Whether annotators' confusion matrices can be counted against this gold: not if it is empty or by class."""
         return len(self) > 0 and self.applies is None
 
     def positive(self) -> "Gold":

@@ -42,7 +42,7 @@ class Oddity:
     remedy: str = ""
 
     def __str__(self) -> str:
-        more = ", …" if self.count > len(self.examples) >= 5 else ""  # fewer than five name all kinds of cases
+        more = ", …" if self.count > len(self.examples) >= 5 else ""  # fewer than five: all kinds are named
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.kind}: {', '.join(self.examples)}{more}{remedy}"
 

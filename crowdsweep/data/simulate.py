@@ -171,7 +171,7 @@ def simulate_crowd(
             f"simulated crowd: expected labels_per_item above 0 and at most annotators ({n_annotators}), "
             f"got {labels_per_item}; ask for fewer labels, or for more annotators"
         )
-    confusion = confusion / confusion.sum(axis=2, keepdims=True)  # printed matrices are rounded
+    confusion = confusion / confusion.sum(axis=2, keepdims=True)  # published matrices are rounded
     cumulative = np.cumsum(group_probs / group_probs.sum())
     draws = seeds.numpy("groups").random(n_annotators)
     group = np.minimum(np.searchsorted(cumulative, draws, side="right"), len(group_probs) - 1).astype(np.int32)

@@ -36,9 +36,8 @@ _WORDS: Mapping[str, tuple[str, ...]] = {  # the surest words first
     ),
     "weight": ("weight", "weights"),
 }
-_SURELY_ITEMS = _WORDS["item"][
-    : _WORDS["item"].index("sentence")
-]  # the other words may also name a remark, a group or a row
+# The other words may also name a remark, a group or a row.
+_SURELY_ITEMS = _WORDS["item"][: _WORDS["item"].index("sentence")]
 _GOLD = (
     *("gold", "truth", "groundtruth", "goldlabel", "labelgold", "goldstandard", "goldanswer", "truelabel", "labeltrue"),
     *("ytrue", "trueanswer", "gt", "correctlabel", "correctanswer", "expertlabel"),

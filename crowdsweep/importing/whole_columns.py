@@ -144,9 +144,8 @@ def _plain_lines(path: Path) -> int | None:
             quotes = np.flatnonzero(codes == _QUOTE)
             opening, closing = quotes[n_quotes % 2 :: 2], quotes[1 - n_quotes % 2 :: 2]
             before = np.where(opening > 0, codes[opening - 1], last)
-            behind = codes[
-                np.minimum(closing + 1, len(codes) - 1)
-            ]  # a quote at the block's end: itself, which is allowed
+            # For a quote at the end of the block this is the quote itself, which is allowed.
+            behind = codes[np.minimum(closing + 1, len(codes) - 1)]
             if not (around[before].all() and around[behind].all()):
                 return None
             n_quotes += len(quotes)

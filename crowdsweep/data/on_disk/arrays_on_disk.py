@@ -14,7 +14,7 @@ from crowdsweep.errors import DataError
 from crowdsweep.paths import is_file
 
 _NUMBERS_AND_TEXTS = "fiubUS"
-_CHARACTER = {"U": 4, "S": 1}  # bytes
+_CHARACTER = {"U": 4, "S": 1}  # bytes per character
 
 
 def read_npy(path: Path) -> np.ndarray:

@@ -98,7 +98,7 @@ class _Scanner:
                 if not self._more():
                     self.fail(error.msg, error.pos)
                 continue
-            if end == len(self._buffer) and self._more():  # a number may go on
+            if end == len(self._buffer) and self._more():  # a number may continue in the next chunk
                 continue
             self._at = end
             return value

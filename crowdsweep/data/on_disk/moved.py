@@ -15,7 +15,7 @@ from crowdsweep.data.on_disk.folder import is_dataset_folder
 from crowdsweep.errors import BadInput, DataError
 from crowdsweep.paths import exists
 
-_MOST_FOLDERS = 6  # above the record
+_MOST_FOLDERS = 6  # folders above the record that are searched
 
 
 def load_recorded(name: str, params: Mapping[str, Scalar], fingerprint: str, store: Path) -> CrowdDataset:

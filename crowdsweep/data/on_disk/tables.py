@@ -78,7 +78,7 @@ class Names(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Names":
-        """Returns these texts, in this order."""
+        """Returns these texts as `Names`, in this order."""
         if isinstance(texts, Names):
             return texts
         encoded = [text.encode() for text in texts]  # pa.array would import pandas, if it is installed
@@ -91,9 +91,8 @@ class Names(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[str]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> str | Sequence[str]:
-        return (
-            Names(self.array[index]) if isinstance(index, slice) else self.array[int(index)].as_py()
-        )  # may be NumPy's
+        # The index may be an integer of NumPy.
+        return Names(self.array[index]) if isinstance(index, slice) else self.array[int(index)].as_py()
 
     def __len__(self) -> int:
         return len(self.array)
