@@ -1,4 +1,4 @@
-"""Annotations, items, gold and splits: containers, checks for oddities, simulated crowds; `on_disk`, their files.
+"""Annotations, items, gold and splits: containers, checks for oddities, simulated crowds, and files (`on_disk`).
 
-Knows no models.
+This package does not depend on models.
 """

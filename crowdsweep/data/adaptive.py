@@ -1,14 +1,15 @@
-"""The labels at hand in the order in which adaptive labelling would have asked for them.
+"""Selects existing labels in the order in which adaptive labelling would have asked for them.
 
-Every item has one label first. Then, round by round, the next label goes to the items of which it is expected to tell
-most: those that `next.csv` puts first, by the gain of a label by an annotator of average accuracy. For accuracy a
-and K classes an answer is k with probability
+First, every item gets one label. Then, in each round, the next labels go to the items for which a label is expected to
+be most informative. These are the items that `next.csv` lists first, by the information gain of a label from an
+annotator of average accuracy. With accuracy a and K classes, the answer is k with probability
 
-    p[k] = q[k] a + (1 - q[k]) (1 - a) / (K - 1)                q: what is believed of the item now
+    p[k] = q[k] a + (1 - q[k]) (1 - a) / (K - 1)                q: current posterior of the item
 
-and its gain is the entropy of p less that of the annotator's own answers, the same for all items. What is believed is a
-one-coin model's (Dawid and Skene (1979) with one accuracy per annotator), fitted anew to the labels given so far. Who
-gives an item's next label is drawn evenly among those who did label it: who could have been asked, nobody knows.
+The gain is the entropy of p minus the entropy of the annotator's own answers, which is the same for all items. The
+posterior is that of a one-coin model (Dawid and Skene (1979) with one accuracy per annotator), fitted in each round to
+the labels given so far. The annotator of an item's next label is drawn evenly from those who did label the item, since
+it is unknown who else could have been asked.
 """
 
 import numpy as np
@@ -17,21 +18,22 @@ from jaxtyping import Bool, Float64, Int64
 from crowdsweep.arrays import LOG_FLOOR
 from crowdsweep.data.annotations import Annotations
 
-_ROUND = 0.2  # labels of a round, as a share of the items
-_STEPS = 5  # of the one-coin model in a round; it goes on from the one before
-_ACCURACY, _STRENGTH = 0.75, 4.0  # what is believed of an annotator at first, and as how many labels that counts
+_ROUND = 0.2  # labels per round, as a share of the items
+_STEPS = 5  # iterations of the one-coin model per round; it starts from the accuracies of the previous round
+_ACCURACY, _STRENGTH = 0.75, 4.0  # accuracy of annotators at first; number of labels that the crowd's mean counts as
 _MOST = 1.0 - 1e-6
 RowMask = Bool[np.ndarray, " annotations"]
 
 
 def keep_most_informative(annotations: Annotations, labels: int, draws: np.random.Generator) -> RowMask:
-    """Keeps at most that many labels per item on average, by the order of adaptive labelling; all, where there are
-    fewer. A smaller sample lies inside a larger one of the same generator. O(rounds × labels).
+    """Keeps at most that many labels per item on average, in the order of adaptive labelling. O(rounds × labels).
+
+    If there are fewer labels, all are kept. With the same generator, a smaller sample lies inside a larger one.
 
     Args:
-        annotations: what is thinned: one label a row, of one class each.
-        labels: how many are kept for each item that has any, on average; every such item keeps one.
-        draws: decides in which order each item's labels come, and between items that are alike.
+        annotations: annotations to thin; each row is one label of one class.
+        labels: mean number of labels to keep per item that has any; every such item keeps at least one.
+        draws: decides the order of each item's labels, and breaks ties between items.
     """
     queue = np.lexsort((draws.random(len(annotations)), annotations.item))
     sizes = annotations.labels_per_item.astype(np.int64)
@@ -59,7 +61,7 @@ def _kept(
     given: Int64[np.ndarray, " items"],
     sizes: Int64[np.ndarray, " items"],
 ) -> RowMask:
-    """Returns which rows were given, so many of each item from the front of its queue."""
+    """Returns a mask of the rows given so far: `given[i]` rows from the front of the queue of item i."""
     place = np.arange(len(queue)) - np.repeat(first, sizes)
     kept = np.zeros(len(queue), dtype=bool)
     kept[queue[place < np.repeat(given, sizes)]] = True
@@ -69,7 +71,7 @@ def _kept(
 def _one_coin(
     annotations: Annotations, kept: RowMask, accuracy: Float64[np.ndarray, " annotators"]
 ) -> tuple[Float64[np.ndarray, "items classes"], Float64[np.ndarray, " annotators"]]:
-    """Returns what is believed of items and of annotators by the labels that were given."""
+    """Returns the posterior of the items and the accuracies of the annotators, given the kept labels."""
     item, annotator, label = annotations.item[kept], annotations.annotator[kept], annotations.label[kept]
     n_items, n_classes = annotations.n_items, annotations.n_classes
     flat, counts = item.astype(np.int64) * n_classes + label, np.bincount(annotator, minlength=len(accuracy))
@@ -91,7 +93,7 @@ def _one_coin(
 def _entropy_of_an_answer(
     posterior: Float64[np.ndarray, "items classes"], accuracy: float
 ) -> Float64[np.ndarray, " items"]:
-    """Returns the entropy of one more answer, in bits, for each item."""
+    """Returns, for each item, the entropy of one more answer, in bits."""
     other = (1.0 - accuracy) / max(posterior.shape[1] - 1, 1)
     answer = posterior * accuracy + (1.0 - posterior) * other
     return -(answer * np.log2(np.maximum(answer, LOG_FLOOR))).sum(axis=1)

@@ -1,8 +1,8 @@
-"""The sparse container: who gave which label to what.
+"""Sparse container of labels: which annotator gave which label to which item.
 
-One row is one observed label. Nothing is dense over items × annotators, nothing stands for "missing": an answer that
-was not given is a row that is not there. Rows are sorted by (item, annotator, label), so that the order in which they
-came never changes a result.
+One row is one observed label. No array is dense over items × annotators, and no value stands for "missing": an answer
+that was not given has no row. Rows are sorted by (item, annotator, label), so their original order never changes a
+result.
 """
 
 from dataclasses import dataclass, fields
@@ -35,18 +35,19 @@ Forgotten = tuple[Pointers, AnnotatorCodes]
 class Annotations:
     """Sorted rows (item, annotator, label) with declared sizes.
 
-    Build it with `Annotations.of` or `Annotations.from_votes`; both sort and check. Repeats of a pair are legal and
-    each counts. Sizes are declared, never inferred: an annotator without rows and a class that nobody used exist.
+    Build it with `Annotations.of` or `Annotations.from_votes`; both sort and check. A pair (item, annotator) may have
+    several rows, and each counts. Sizes are declared, never inferred, so annotators without rows and unused classes
+    are possible.
 
     Attributes:
         item: code of the item of each row, in [0, n_items), ascending.
         annotator: code of the annotator of each row, in [0, n_annotators).
         label: code of the class of each row, in [0, n_classes).
         weight: how much each row counts, positive and finite; None means that each counts one.
-        probability: what the annotator gives to `label`, in [0, 1], the rest spread evenly over the other classes;
-            None means one. For multi-label rows, `choices` says what it means.
+        probability: probability that the annotator gives to `label`, in [0, 1]; the rest is spread evenly over the
+            other classes. None means one. For multi-label rows, `data.choices` defines its meaning.
         n_items, n_annotators, n_classes: declared sizes.
-        anonymous: whether annotators are unknown, each row (multi-label: each answer) then having its own
+        anonymous: whether annotators are unknown; each row (multi-label: each answer) then has its own
             pseudo-annotator.
     """
 
@@ -101,7 +102,7 @@ class Annotations:
             raise DataError(f"annotations, row {bad}: expected a probability in [0, 1], got {probability[bad]}")
         keys = [column for column, _ in columns.values()]
         extras = [extra for extra in (weight, probability) if extra is not None]
-        # Parts of a sorted container are sorted: the test is O(A), the sort is what loading would spend its time on.
+        # Parts of a sorted container are sorted already: this check is O(A), whereas sorting would dominate loading.
         if _is_sorted([*keys, *extras]):
             keys = [column.astype(np.int32) for column in keys]
         elif extras or n_items * n_annotators * n_classes >= 2**63:
@@ -126,10 +127,11 @@ class Annotations:
     def from_votes(
         cls, *, item: np.ndarray, label: np.ndarray, count: np.ndarray, n_items: int, n_classes: int
     ) -> "Annotations":
-        """Builds anonymous annotations: `count[j]` rows (item[j], label[j]), each its own pseudo-annotator.
+        """Builds anonymous annotations: `count[j]` rows (item[j], label[j]), each with its own pseudo-annotator.
 
         Raises:
-            DataError: a count is negative or they add up to more than can be held, or codes lie outside their sizes.
+            DataError: a count is negative, the counts add up to more rows than can be held, or a code lies outside its
+                declared size.
         """
         if (count < 0).any():
             bad = int(np.flatnonzero(count < 0)[0])
@@ -167,7 +169,7 @@ class Annotations:
 
     @cached_property
     def pair_starts(self) -> Pointers:
-        """Numbers of the rows with which the rows of one (item, annotator) pair begin, ascending."""
+        """Number of the first row of each (item, annotator) pair, ascending."""
         begins = np.ones(len(self), dtype=bool)
         begins[1:] = (np.diff(self.item) != 0) | (np.diff(self.annotator) != 0)
         return read_only(np.flatnonzero(begins).astype(np.int64))
@@ -184,12 +186,12 @@ class Annotations:
 
     @property
     def n_active_annotators(self) -> int:
-        """Number of annotators with at least one row; averages over annotators run over these."""
+        """Number of annotators with at least one row; averages over annotators cover only these."""
         return int(np.count_nonzero(self.labels_per_annotator))
 
     @cached_property
     def soft_labels(self) -> RowProbs | None:
-        """What each row says of each class [annotations, classes], or None where every row is certain of its label."""
+        """Probability of each class in each row [annotations, classes]; None if every row is certain of its label."""
         if self.probability is None:
             return None
         bounds.check_soft_rows(len(self), self.n_classes)
@@ -211,16 +213,16 @@ class Annotations:
 
     @cached_property
     def agreement(self) -> float:
-        """How often two answers to the same item agree, averaged over the items that have two; 0 without any."""
+        """Share of pairs of answers to the same item that agree, averaged over items with two answers; 0 if none."""
         given = np.asarray(self.counts.sum(axis=1))
         several = given > 1
         same = np.asarray((self.counts * self.counts).sum(axis=1)) - given
         return float((same[several] / (given[several] * (given[several] - 1))).mean()) if several.any() else 0.0
 
     def label_distribution(self) -> ItemProbs:
-        """Returns each item's share of votes [items, classes]; uniform rows where an item has none.
+        """Returns each item's share of votes per class [items, classes]; the row is uniform for an item without votes.
 
-        Of many classes most are zero, and take no memory: only votes are written.
+        With many classes most shares are zero and take no memory, because only votes are written.
         """
         counts = self.counts
         total = np.asarray(counts.sum(axis=1)).ravel()
@@ -231,13 +233,13 @@ class Annotations:
         return shares
 
     def take(self, rows: np.ndarray) -> "Annotations":
-        """Returns the same container with only these rows (a mask or row numbers); sizes stay declared."""
+        """Returns the container with only these rows (a mask or row numbers); declared sizes stay the same."""
         if rows.dtype == bool and rows.all():
             return self
         return self._of(rows)
 
     def of_items(self, items: np.ndarray) -> "Annotations":
-        """Returns the rows of these items, which become items 0, 1, … in the order given; annotators keep their codes.
+        """Returns the rows of these items, renumbered 0, 1, … in the order given; annotators keep their codes.
 
         Args:
             items: distinct item codes, int [n].
@@ -251,7 +253,7 @@ class Annotations:
         return self._of(kept, item=item[kept], n_items=len(items))
 
     def _of(self, rows: np.ndarray, **changed: Any) -> "Annotations":
-        """Returns some rows, with what is changed in place of their columns and of the sizes."""
+        """Returns some rows; `changed` replaces columns and sizes by name."""
         old: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
         kept = {name: part for name, part in old.items() if isinstance(part, np.ndarray) and name not in changed}
         picked: dict[str, Any] = {name: column[rows] for name, column in kept.items()}
@@ -259,18 +261,20 @@ class Annotations:
 
     @cached_property
     def anonymous_rows(self) -> Forgotten:
-        """Row numbers in an order that tells nothing of who answered (by item, label and what a row carries), and a
-        pseudo-annotator for each of them: one a row."""
+        """Row numbers in an order that does not reveal the annotators, and one pseudo-annotator for each row.
+
+        The order is by item, label, weight and probability.
+        """
         keys = [key for key in (self.probability, self.weight, self.label, self.item) if key is not None]
         return read_only(np.lexsort(keys).astype(np.int64)), read_only(np.arange(len(self), dtype=np.int32))
 
     @cached_property
     def anonymous_answers(self) -> Forgotten:
-        """The same with one pseudo-annotator for all rows of a pair, which are one answer in multi-label data."""
+        """Like `anonymous_rows`, with one pseudo-annotator for all rows of a pair: they are one multi-label answer."""
         first = self.pair_starts
         answer = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(self))))
         place = np.arange(len(self)) - first[answer]
-        # An answer is a line of a table: what its first row says, its second, …, minus one where it has no such row.
+        # Each answer is one line of a table: the values of its first row, of its second, …; -1 where a row is missing.
         says = [column for column in (self.probability, self.weight, self.label) if column is not None]
         table = np.full((len(first), int(place.max(initial=0)) + 1, len(says)), -1.0)
         table[answer, place] = np.stack(says, axis=1)
@@ -281,17 +285,19 @@ class Annotations:
         return read_only(rows), read_only(code[answer[rows]])
 
     def anonymised(self, *, whole_answers: bool = False) -> "Annotations":
-        """Returns the `global` scenario's view: each row its own pseudo-annotator, T = number of rows.
+        """Returns the annotations as the `global` scenario sees them: each row has its own pseudo-annotator.
+
+        The number of annotators T becomes the number of rows.
 
         Args:
-            whole_answers: all rows of a pair are one answer (multi-label data) and have one pseudo-annotator.
+            whole_answers: whether all rows of a pair are one answer (multi-label data) and share a pseudo-annotator.
         """
         rows, annotator = self.anonymous_answers if whole_answers else self.anonymous_rows
         n_annotators = len(self.pair_starts) if whole_answers else len(self)
         return self._of(rows, annotator=annotator, n_annotators=n_annotators, anonymous=True)
 
     def fingerprint(self) -> str:
-        """Returns a hash of the canonical bytes: equal rows in any order and equal sizes give equal fingerprints."""
+        """Returns a hash of the canonical bytes; equal rows, in any order, and equal sizes give equal fingerprints."""
         digest = blake2b(digest_size=16)
         digest.update(repr((self.n_items, self.n_annotators, self.n_classes, self.anonymous)).encode())
         for name in ("item", "annotator", "label", "weight", "probability"):
@@ -301,12 +307,12 @@ class Annotations:
 
 
 def summed_by_item(weight: np.ndarray, column: np.ndarray, ends: Pointers, n_columns: int) -> sp.csr_array:
-    """Returns the sparse table [items, columns] of the sums of weights, without further copies of as many rows.
+    """Returns the sparse table [items, columns] of summed weights, without further copies of the entries.
 
     Args:
-        weight, column: of each entry, by item; are written to.
-        ends: where the entries of each item begin, and the last one's end.
-        n_columns: of the table.
+        weight, column: weight and column of each entry, ordered by item; both arrays are overwritten.
+        ends: CSR pointers: where the entries of each item begin, and where the last item's end.
+        n_columns: number of columns of the table.
     """
     index = np.int32 if len(weight) < 2**31 else np.int64
     entries = (weight, column.astype(index, copy=False), ends.astype(index))
@@ -325,7 +331,7 @@ def _check_codes(name: str, codes: np.ndarray, size: int) -> None:
 
 
 def _is_sorted(keys: list[np.ndarray]) -> bool:
-    """Whether rows ascend by these columns, the first deciding first."""
+    """Returns whether rows ascend by these columns, the first column being the most significant."""
     tied = np.ones(max(len(keys[0]) - 1, 0), dtype=bool)
     for key in keys:
         if (tied & (key[:-1] > key[1:])).any():
@@ -335,7 +341,7 @@ def _is_sorted(keys: list[np.ndarray]) -> bool:
 
 
 def _sorted_codes(keys: list[np.ndarray], n_annotators: int, n_classes: int) -> list[Int32[np.ndarray, " annotations"]]:
-    """Returns the rows by item, annotator and label: one integer a row says all of them, and is sorted as it stands."""
+    """Returns the rows sorted by item, annotator and label; each row is packed into one integer to sort it."""
     item, annotator, label = keys
     joined = item.astype(np.int64)
     joined *= n_annotators

@@ -1,9 +1,10 @@
-"""Limits on what may be made of a file, checked before it is made.
+"""Limits on the size of what is made from a file, checked before it is made.
 
-What a file holds takes room in it; but a count, a run length, a header or a packed stream says in a few bytes how much
-should be made of them. So what is asked for is compared with the size of what asks: up to a floor, which every machine
-can hold, anything goes, and beyond it a file stands for one row per byte and unpacks to 200 times its size at most.
-Real data stay far below: a row of plain text takes five bytes, and text packs ten times, features a few.
+Normally a file takes about as much room as its content. But a count, a run length, a header or a packed stream can ask
+for a huge content in a few bytes. So the content asked for is compared with the size of the file. Up to a floor, which
+every machine can hold, anything is allowed. Beyond the floor, a file may give at most one row per byte and unpack to
+at most 200 times its size. Real data stay far below: a row of plain text takes five bytes; packing shrinks text
+tenfold, and features a few times.
 """
 
 import math
@@ -13,23 +14,25 @@ from pathlib import Path
 from crowdsweep.errors import DataError
 
 MOST_ROWS = 20_000_000  # held in arrays
-MOST_RECORDS = 1_000_000  # rows that are read one by one into Python's objects: some microseconds and hundred bytes
-MOST_CLASSES = 10_000  # that nobody declared: a table of classes × classes still fits into memory
-MOST_DECLARED = 100_000  # classes
-MOST_NUMBERS = 1 << 27  # of eight bytes: a gigabyte
-LONGEST_NAME = 10_000  # characters of an id or a label, which stand in every table, message and figure
+MOST_RECORDS = 1_000_000  # rows read one by one into Python objects, each some microseconds and hundred bytes
+MOST_CLASSES = 10_000  # classes that nobody declared; a table of classes × classes still fits into memory
+MOST_DECLARED = 100_000  # classes that are declared
+MOST_NUMBERS = 1 << 27  # numbers of eight bytes: a gigabyte
+LONGEST_NAME = 10_000  # characters of an id or a label, which appears in every table, message and figure
 LONGEST_LINE = 1 << 26  # characters of a line, or of a row of a table
-_FIT_NUMBERS, _NUMBERS_PER_LABEL = 40_000_000, 1000  # of the tables of a fit
-_OF_VOTES = 4  # times as many, where a fit holds hardly more than one of items × classes
+_FIT_NUMBERS, _NUMBERS_PER_LABEL = 40_000_000, 1000  # limits on the tables of a fit
+_OF_VOTES = 4  # times as many for a fit that holds little more than one table of items × classes
 _SOFT_NUMBERS = 25_000_000
-_TIGHTEST = 200  # how often a file may stand for itself
+_TIGHTEST = 200  # largest ratio of unpacked to packed size
 _FLOOR = 1 << 24  # bytes that the smallest file may unpack to
 _MOST_TEXT = 1 << 30
 
 
 def size_on_disk(path: Path) -> int:
-    """Returns the bytes of a file, of the files in a folder, or of the archive that a file stands in; of a file that is
-    nearly all holes, those that take room."""
+    """Returns the bytes of a file, of the files in a folder, or of the archive that contains a file.
+
+    For a file that is nearly all holes, returns the bytes that take room on the disk. Returns 0 if nothing is found.
+    """
     if path.is_dir():
         return sum(size_on_disk(file) for file in path.iterdir() if file.is_file())
     while not path.is_file() and path != path.parent:
@@ -37,7 +40,7 @@ def size_on_disk(path: Path) -> int:
     if not path.is_file():
         return 0
     found = path.stat()
-    taken = getattr(found, "st_blocks", 0) * 512  # 0 where nobody counts
+    taken = getattr(found, "st_blocks", 0) * 512  # 0 where the system does not count blocks
     return taken if 0 < taken * _TIGHTEST < found.st_size else found.st_size
 
 
@@ -45,13 +48,13 @@ def check_rows(n_rows: int, path: Path, *, floor: int = MOST_ROWS, what: str = "
     """Refuses more rows than a file of that size can hold.
 
     Args:
-        n_rows: that are asked for, or that came so far.
+        n_rows: number of rows asked for, or read so far.
         path: the file, or the folder of several.
-        floor: so many are let pass in any case.
-        what: they are called.
+        floor: number of rows that is always allowed.
+        what: what the message calls the rows.
 
     Raises:
-        DataError: there are more than the floor and than the file's bytes.
+        DataError: there are more rows than the floor and more than the file has bytes.
     """
     if n_rows <= floor:
         return
@@ -64,15 +67,15 @@ def check_rows(n_rows: int, path: Path, *, floor: int = MOST_ROWS, what: str = "
 
 
 def check_table(n_rows: int, n_bytes: int, what: str) -> None:
-    """Refuses a table in memory that stands for more rows than it holds bytes: by run lengths, or by nothing but nulls.
+    """Refuses a table in memory that stands for more rows than it holds bytes, through run lengths or only nulls.
 
     Args:
-        n_rows: of the table.
-        n_bytes: that it holds.
-        what: messages call it.
+        n_rows: number of rows of the table.
+        n_bytes: number of bytes that the table holds.
+        what: what the message calls the table.
 
     Raises:
-        DataError: there are more than `MOST_ROWS`, and than its bytes.
+        DataError: the table has more than `MOST_ROWS` rows and more rows than bytes.
     """
     if n_rows > max(MOST_ROWS, n_bytes):
         raise DataError(
@@ -82,26 +85,26 @@ def check_table(n_rows: int, n_bytes: int, what: str) -> None:
 
 
 def most_unpacked(packed: int) -> int:
-    """Returns how many bytes may be unpacked of so many."""
+    """Returns the most bytes that a number of packed bytes may unpack to."""
     return max(_FLOOR, _TIGHTEST * packed)
 
 
 def most_text(packed: int) -> int:
-    """Returns how many bytes of text may be unpacked of so many."""
+    """Returns the most bytes of text that a number of packed bytes may unpack to."""
     return min(_MOST_TEXT, most_unpacked(packed))
 
 
 def check_unpacked(n_bytes: int, packed: int, where: str, remedy: str) -> None:
-    """Refuses what unpacks to far more than it is.
+    """Refuses content that unpacks to far more than its packed size.
 
     Args:
-        n_bytes: unpacked.
-        packed: bytes that it is packed into.
-        where: it stands.
-        remedy: what to do where it is meant.
+        n_bytes: size of the unpacked content.
+        packed: size of the packed content, in bytes.
+        where: place of the content, for the message.
+        remedy: what to do if so much content is intended, for the message.
 
     Raises:
-        DataError: the content is larger than `most_unpacked` of what is packed.
+        DataError: the content is larger than `most_unpacked(packed)`.
     """
     if n_bytes > most_unpacked(packed):
         raise DataError(
@@ -111,15 +114,15 @@ def check_unpacked(n_bytes: int, packed: int, where: str, remedy: str) -> None:
 
 
 def check_votes(total: float, n_rows: int, where: str) -> None:
-    """Refuses counts of votes that add up to more labels than can be held: each becomes a row.
+    """Refuses counts of votes that add up to more labels than can be held, since each label becomes a row.
 
     Args:
-        total: of the counts.
-        n_rows: that have them.
-        where: they stand.
+        total: sum of the counts.
+        n_rows: number of rows with counts.
+        where: place of the counts, for the message.
 
     Raises:
-        DataError: they add up to more than `MOST_ROWS`, and than 20 per row.
+        DataError: the counts add up to more than `MOST_ROWS` and to more than 20 per row.
     """
     if total > (most := max(MOST_ROWS, 20 * n_rows)):
         raise DataError(
@@ -131,16 +134,16 @@ def check_votes(total: float, n_rows: int, where: str) -> None:
 def check_fit(
     n_items: int, n_classes: int, n_labels: int, dataset: str, *, multilabel: bool = False, of_votes: bool = False
 ) -> None:
-    """Refuses data whose fit would need tables far larger than they are: of items × classes and of classes × classes.
+    """Refuses data whose fit would need tables far larger than the data: items × classes and classes × classes.
 
     Args:
-        n_items, n_classes, n_labels: of the data.
-        dataset: messages call it.
-        multilabel: then a class is a question of its own, and there is no table of classes × classes.
+        n_items, n_classes, n_labels: sizes of the data.
+        dataset: name of the dataset, for the message.
+        multilabel: whether each class is a question of its own, so that there is no table of classes × classes.
         of_votes: whether the model supports `many_classes`.
 
     Raises:
-        DataError: the tables hold more than 40 million numbers, and than 1,000 per label (of votes 4,000).
+        DataError: the tables hold more than 40 million numbers and more than 1,000 per label (4,000 if `of_votes`).
     """
     numbers = n_classes * (n_items if multilabel else n_items + n_classes)
     if numbers > (most := max(_FIT_NUMBERS, (_OF_VOTES if of_votes else 1) * _NUMBERS_PER_LABEL * n_labels)):
@@ -152,7 +155,7 @@ def check_fit(
 
 
 def check_soft_rows(n_rows: int, n_classes: int) -> None:
-    """Refuses probabilities of answers over so many classes that their table would be far larger than they are.
+    """Refuses probabilities of answers over so many classes that their table would be far larger than the data.
 
     Raises:
         DataError: rows × classes are more than 25 million, and there are more than 200 classes.
@@ -169,12 +172,12 @@ def check_numbers(sizes: Sequence[int], what: str, remedy: str) -> None:
     """Refuses a table of numbers that does not fit into memory.
 
     Args:
-        sizes: of its axes.
-        what: it is and where it comes from, in words.
-        remedy: what to do.
+        sizes: lengths of the table's axes.
+        what: what the table is and where it comes from, in words.
+        remedy: what to do, for the message.
 
     Raises:
-        DataError: it holds more than `MOST_NUMBERS`.
+        DataError: the table holds more than `MOST_NUMBERS` numbers.
     """
     if (numbers := math.prod(sizes)) > MOST_NUMBERS:
         shape = " × ".join(f"{size:,}" for size in sizes)

@@ -1,8 +1,9 @@
-"""Finds a dataset by name or folder, and makes it.
+"""Finds a dataset by its name or folder, and loads it.
 
-A built-in name (a file of `data/sources/`, one on the search path `CROWDSWEEP_PLUGINS`, or an entry point
-`crowdsweep.datasets`: see `discovery`) wins over a folder of that name on the search path (`search_path`); a folder can
-always be given by its path. A built-in source is a module with a constant `SOURCE = Source(...)`.
+A built-in dataset is a file of `data/sources/`, a file on the search path `CROWDSWEEP_PLUGINS`, or an entry point
+`crowdsweep.datasets` (see `discovery`). Its name takes precedence over a folder of that name on the search path
+(`search_path`); a folder can always be given by its path. A built-in source is a module with a constant
+`SOURCE = Source(...)`.
 """
 
 import math
@@ -30,19 +31,19 @@ CrowdName = Literal["setup1", "cifar", "bad-votes"]
 
 @dataclass(frozen=True, kw_only=True)
 class CommonParams:
-    """What every dataset takes (`check_params` checks it, `splits.prepare` applies it).
+    """Parameters that every dataset takes (`check_params` checks them, `splits.prepare` applies them).
 
     Attributes:
-        scenario: whether annotators are known; in `global` every label is an annotator of its own.
-        training: `split`: train items only, the default where there are any; `all`: every annotated item.
-        redundancy: at most so many labels of each training item, drawn by the trial's seed.
-        allocation: `adaptive`: these labels, on average, go where they tell most; else evenly, to each item alike.
+        scenario: whether annotators are known; in `global` every label has an annotator of its own.
+        training: `split`: train items only, the default if there are any; `all`: every annotated item.
+        redundancy: the most labels of each training item, drawn by the trial's seed.
+        allocation: `adaptive`: `redundancy` labels per item on average, where they are most informative; else evenly.
         annotator_dropout: share of the annotators who are left out of training.
-        crowd: a simulated crowd answers the items with gold, in place of the real one.
-        labels_per_item: of a simulated crowd: the mean number of labels per item.
-        annotators: how many there are: a real crowd's are split, each into several who share out its answers (of a
-            simulated one it is the size).
-        folds: cross-validation instead of the dataset's splits: one fold tests, the next is the dev items.
+        crowd: the simulated crowd that answers the items with gold, in place of the real crowd.
+        labels_per_item: the mean number of labels per item of a simulated crowd.
+        annotators: the number of annotators: those of a real crowd are each split into several who share the answers;
+            of a simulated crowd it is the size.
+        folds: number of folds of cross-validation, instead of the dataset's splits: one fold tests, the next is dev.
     """
 
     scenario: Literal["individual", "global"] | None = None
@@ -58,13 +59,14 @@ class CommonParams:
 
 @dataclass(frozen=True, kw_only=True)
 class FolderParams:
-    """What every folder takes in addition.
+    """Parameters that every dataset folder takes in addition.
 
     Attributes:
-        features: which `features-NAME.npz`; computed ones, `{text: tfidf}`, `{image: timm/NAME}`; or how those answered
-            for which something holds: `platform=mt`.
-        where: only the annotations for which something holds: `platform=f8`.
-        annotator_features: which `annotator-features-NAME.npz`; `annotators` for its table, `none` for none.
+        features: NAME of the file `features-NAME.npz`; computed features, `{text: tfidf}`, `{image: timm/NAME}`; or a
+            condition on annotations, `platform=mt`, whose answers become features.
+        where: condition on the annotations to read, `platform=f8`.
+        annotator_features: NAME of the file `annotator-features-NAME.npz`; `annotators` for the columns of
+            annotators.csv; `none` for no features.
     """
 
     features: str | None = None
@@ -81,14 +83,14 @@ class Source:
     """A built-in dataset.
 
     Attributes:
-        name: what a sweep file says.
-        title: one line.
-        defaults: its own dataset parameters with their defaults (`{"annotators": 100, "feature_seed": 0}`); the
+        name: name of the dataset in a sweep file.
+        title: title in one line.
+        defaults: the dataset's own parameters with their defaults (`{"annotators": 100, "feature_seed": 0}`); the
             common ones (`scenario`, `training`, `redundancy`) need not be listed.
-        base: makes the part that no trial's seed changes (features, gold, splits) from the full parameters. Done once,
-            in the driver.
-        draw: adds what depends on the trial's seed (a simulated crowd) to that base; None where nothing does. Done in
-            the actor, from `SeedStream(trial seed).child("crowd")`, so every model meets the same crowd.
+        base: makes the part that no trial's seed changes (features, gold, splits) from the full parameters. Called
+            once, in the driver.
+        draw: adds the part that depends on the trial's seed (a simulated crowd) to that base; None if there is no such
+            part. Called in the actor with `SeedStream(trial seed).child("crowd")`, so every model gets the same crowd.
         version: raised when the same parameters give other numbers; part of the fingerprint through
             `CrowdDataset.params`.
     """
@@ -113,14 +115,13 @@ def source(name: str) -> Source | None:
 
 
 def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
-    """Makes the base dataset: everything that no trial's seed changes.
+    """Loads the base dataset: everything that no trial's seed changes.
 
     Args:
         name: a built-in dataset, a folder on the search path `CROWDSWEEP_DATA`, or a folder's path.
-        params: dataset parameters. A built-in takes its own; a folder takes `features` (which features file, or which
-            computed ones, as `text:tfidf`),
-            `annotator_features` (which of annotators) and `where` (a filter such as `platform=f8`); the common ones are
-            checked here and applied by `splits.prepare`.
+        params: dataset parameters. A built-in dataset takes its own. A folder takes `features` (a features file, or
+            computed features such as `text:tfidf`), `annotator_features` (features of annotators) and `where` (a
+            filter such as `platform=f8`). The common ones are checked here and applied by `splits.prepare`.
 
     Raises:
         UnknownName: the dataset or a parameter is not known.
@@ -145,7 +146,7 @@ def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
 
 
 def of_base(name: str, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Returns the dataset parameters that decide what `load` makes: all but those that `splits.prepare` applies."""
+    """Returns the dataset parameters that affect `load`: all but those that `splits.prepare` applies."""
     found = source(name)
     own = () if found is None else tuple(found.defaults)
     return {key: value for key, value in params.items() if key not in COMMON_PARAMS or key in own}
@@ -157,11 +158,11 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
     Args:
         params: as the sweep gives them.
         own: names that this dataset takes in addition to the common ones.
-        where: for messages.
+        where: name of the dataset in messages.
 
     Raises:
         UnknownName: a parameter is not known.
-        DataError: a common one has a value that it cannot have.
+        DataError: a common parameter has an invalid value.
     """
     for key in params:
         if key not in (*COMMON_PARAMS, *own):
@@ -191,7 +192,7 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
 
 
 def _check_fitted(features: Scalar, where: str) -> None:
-    """Refuses features that are fitted to training items where each seed has others."""
+    """Refuses features that are fitted to training items, since with folds each seed has other training items."""
     if isinstance(features, str) and is_computed(features) and computed(features).method in FITTED:
         raise DataError(
             f"{where}, parameter folds: expected features that no training item decides, got {features}: each fold "
@@ -201,7 +202,7 @@ def _check_fitted(features: Scalar, where: str) -> None:
 
 
 def _check_crowd(params: Mapping[str, Scalar], own: tuple[str, ...], where: str) -> None:
-    """Checks who answers: annotators as they are, split up, forgotten or simulated."""
+    """Checks the parameters that decide who answers: real, split, anonymous or simulated annotators."""
     simulated = params.get("crowd") is not None or "labels_per_item" in own
     if params.get("labels_per_item") is not None:
         number_param(params, "labels_per_item", above=0)
@@ -220,7 +221,7 @@ def number_param(
     above: int | float = -math.inf,
     below: int | float = math.inf,
 ) -> float:
-    """Returns a numeric dataset parameter, checked.
+    """Returns a numeric dataset parameter after a check of its range.
 
     Raises:
         DataError: the value is not a number, or outside its range.
@@ -240,12 +241,12 @@ def number_param(
 
 
 def _as_default(value: Scalar, default: Scalar) -> Scalar:
-    """Returns 5 as 5.0 where the default is a float: the two are one dataset and have one fingerprint."""
+    """Returns 5 as 5.0 if the default is a float, so that both give one dataset with one fingerprint."""
     return float(value) if isinstance(default, float) and type(value) is int else value
 
 
 def whole_param(params: Mapping[str, Scalar], name: str, *, at_least: int) -> int:
-    """Returns a dataset parameter that is a whole number, checked.
+    """Returns a dataset parameter after a check that it is a whole number in its range.
 
     Raises:
         DataError: the value is not a whole number, or too small.
@@ -273,7 +274,12 @@ def _folders() -> list[str]:
 
 
 def find_folder(name: str) -> Path:
-    """Returns the folder that a name or path means; a name is never joined with anything but a search path's entry."""
+    """Returns the folder that a name or path means; a name is only ever joined with entries of the search path.
+
+    Raises:
+        DataError: a path leads to no folder, or the name is that of a public dataset that is not fetched.
+        UnknownName: no folder of that name is found.
+    """
     path = expand_home(name)
     if len(path.parts) == 1 and name not in (".", ".."):
         for place in search_path():

@@ -1,10 +1,9 @@
 """Multi-label answers: the set of classes that an annotator chose for an item.
 
-In the rows of multi-label annotations (item, annotator, class) stands one row for each class that was chosen, and all
-rows of a pair of item and annotator are one answer: chosen twice is chosen. A class without a row was not chosen.
-`probability` is how sure the annotator is that the class applies, so that a row of probability zero chooses nothing;
-one such row, of whichever class, is what an answer has that chose no class at all. Every class of an answer says
-something: that it was chosen, or that it was not.
+Multi-label annotations have one row (item, annotator, class) for each chosen class. All rows of a pair (item,
+annotator) form one answer; a class chosen twice counts once. A class without a row was not chosen. `probability` is
+how sure the annotator is that the class applies, so a row of probability zero chooses nothing. An answer that chose no
+class has one such row, of any class. Every class of an answer is informative: it was chosen, or it was not.
 """
 
 from collections.abc import Callable
@@ -22,13 +21,13 @@ CHUNK_ENTRIES = 4_000_000  # answers × classes at a time: 32 MB
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Choices:
-    """Answers, by item and annotator.
+    """Multi-label answers, ordered by item and annotator.
 
     Attributes:
         item: int32 [answers], ascending.
         annotator: int32 [answers].
-        weight: float64 [answers], the largest of the answer's rows; one where rows have none.
-        chosen: sparse float64 [answers, classes], in [0, 1]: how surely each class was chosen, zero where it was not.
+        weight: float64 [answers], the largest weight of the answer's rows; one if rows have no weights.
+        chosen: sparse float64 [answers, classes], in [0, 1]: how surely each class was chosen; zero if it was not.
         n_items: declared number of items.
     """
 
@@ -42,14 +41,16 @@ class Choices:
         return len(self.item)
 
     def shares(self) -> ItemProbs:
-        """Returns the weighted share of each item's answers that chose each class; 0.5 where an item has none."""
+        """Returns the weighted share of each item's answers that chose each class; 0.5 for an item without answers."""
         answers = sp.csr_array((self.weight, (self.item, np.arange(len(self)))), shape=(self.n_items, len(self)))
         judged = np.bincount(self.item, weights=self.weight, minlength=self.n_items)
         return ratio((answers @ self.chosen).toarray(), judged[:, None], at_zero=0.5)
 
     def shares_of_others(self, answers: slice) -> ItemProbs:
-        """Returns, for each of these answers, the weighted share of its item's *other* answers that chose each class
-        [answers, classes]; 0.5 where there is no other."""
+        """Returns, for each of these answers, the weighted share of its item's *other* answers that chose each class.
+
+        The shape is [answers, classes]; shares are 0.5 if there is no other answer.
+        """
         by_item = sp.csr_array((self.weight, (self.item, np.arange(len(self)))), shape=(self.n_items, len(self)))
         of_item, own = self.item[answers], self.weight[answers, None] * self.chosen[answers].toarray()
         first, last = (int(of_item[0]), int(of_item[-1]) + 1) if len(of_item) else (0, 0)
@@ -60,7 +61,7 @@ class Choices:
 
 
 def choices_of(annotations: Annotations) -> Choices:
-    """Returns the answers that multi-label annotations hold. O(A)."""
+    """Returns the answers in multi-label annotations. O(A)."""
     n_answers, first = len(annotations.pair_starts), annotations.pair_starts
     answer = np.repeat(np.arange(n_answers), np.diff(np.append(first, len(annotations))))
     weight = np.ones(n_answers)
@@ -69,7 +70,7 @@ def choices_of(annotations: Annotations) -> Choices:
     sure = np.ones(len(annotations)) if annotations.probability is None else annotations.probability.astype(np.float64)
     begins = np.ones(len(annotations), dtype=bool)
     begins[1:] = (np.diff(answer) != 0) | (np.diff(annotations.label) != 0)
-    cell = np.cumsum(begins) - 1  # rows ascend by class within an answer: repeats of a class stand together
+    cell = np.cumsum(begins) - 1  # rows ascend by class within an answer, so repeats of a class are adjacent
     chosen = np.zeros(int(begins.sum()))
     np.maximum.at(chosen, cell, sure)
     table = sp.csr_array(
@@ -95,14 +96,14 @@ def chosen_rows(annotations: Annotations, scale: str) -> Annotations:
 def annotations_of(
     chosen: np.ndarray, *, item: np.ndarray, annotator: np.ndarray, n_items: int, n_annotators: int
 ) -> Annotations:
-    """Returns the rows of answers, of which each says for every class whether it was chosen.
+    """Returns the annotation rows of answers that say for every class whether it was chosen.
 
     Args:
         chosen: bool [answers, classes].
-        item: of each answer.
-        annotator: of each answer.
-        n_items: declared number.
-        n_annotators: declared number.
+        item: item of each answer.
+        annotator: annotator of each answer.
+        n_items: declared number of items.
+        n_annotators: declared number of annotators.
 
     Raises:
         DataError: a code lies outside its declared size.
@@ -123,18 +124,18 @@ def annotations_of(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChoiceCounts:
-    """How often each annotator chose each class of items that it applies to, and of items that it does not apply to.
+    """Counts of how often each annotator chose each class, apart for items that the class applies to and for others.
 
-    With w an answer's weight, c how surely a class was chosen in it and p the probability that the class applies to the
-    item, the counts of an annotator and a class are sums over the annotator's answers:
+    Let w be an answer's weight, c how surely it chose a class, and p the probability that the class applies to the
+    item. The counts of an annotator and a class are sums over the annotator's answers:
 
-        applies and chosen         w p c            applies and not chosen         w p (1 - c)
-        does not and chosen        w (1 - p) c      does not and not chosen        w (1 - p) (1 - c)
+        applies, chosen            w p c            applies, not chosen            w p (1 - c)
+        does not apply, chosen     w (1 - p) c      does not apply, not chosen     w (1 - p) (1 - c)
 
     Attributes:
         code: codes of the annotators who answered anything, ascending.
-        answered: sum of w of each of them.
-        applies: sum of w p, for each class.
+        answered: sum of w, [annotators].
+        applies: sum of w p, [annotators, classes].
         chosen: sum of w c, sparse [annotators, classes].
         both: sum of w p c, sparse [annotators, classes].
     """
@@ -146,7 +147,7 @@ class ChoiceCounts:
     both: sp.csr_array
 
     def of(self, annotators: np.ndarray) -> ClassConfusions:
-        """Returns the counts of these annotators, zero for idle ones [n, classes, 2 (applies), 2 (chosen)]."""
+        """Returns the counts of these annotators [n, classes, 2 (applies), 2 (chosen)]; zero for idle ones."""
         counts = np.zeros((len(annotators), self.applies.shape[1], 2, 2))
         where = np.flatnonzero(np.isin(annotators, self.code))
         known = np.searchsorted(self.code, annotators[where])
@@ -161,14 +162,14 @@ class ChoiceCounts:
 
 
 def choice_counts(choices: Choices, item_probs: ItemProbs) -> ChoiceCounts:
-    """Counts, given the probability of each class of each item; see `counts_against`."""
+    """Counts choices, given the probability of each class for each item; see `counts_against`."""
     return counts_against(choices, lambda answers: item_probs[choices.item[answers]])
 
 
 def counts_against(choices: Choices, applies_to: Callable[[slice], ItemProbs]) -> ChoiceCounts:
-    """Counts, given how probably each class applies to the item of each answer. O(answers × classes), in chunks.
+    """Counts choices, given the probability that each class applies to the item of each answer.
 
-    Memory is that of the active annotators × classes.
+    Takes O(answers × classes) time, in chunks, and memory of active annotators × classes.
 
     Args:
         choices: the answers.
@@ -196,7 +197,7 @@ def counts_against(choices: Choices, applies_to: Callable[[slice], ItemProbs]) -
 
 
 def _two_by_two(answered: np.ndarray, applies: np.ndarray, chosen: np.ndarray, both: np.ndarray) -> np.ndarray:
-    """Returns the four counts [..., applies, chosen] from their sums; below zero by rounding is zero."""
+    """Returns the four counts [..., applies, chosen] from their sums; values below zero by rounding become zero."""
     missed, wrong = applies - both, chosen - both
     neither = answered - applies - wrong
     cells = np.stack([np.stack([neither, wrong], axis=-1), np.stack([missed, both], axis=-1)], axis=-2)

@@ -1,4 +1,4 @@
-"""The order of classes that nobody declared: numbers by their value, in whatever form they are written, then words."""
+"""Order of classes that nobody declared: numbers by value, however they are written, then words."""
 
 import math
 import re
@@ -12,8 +12,10 @@ _FEWEST_STEPS, _MOST_STEPS = 3, 11
 
 
 def in_order(labels: Iterable[str]) -> list[str]:
-    """Returns distinct labels in ascending order: -2, -1, 0, 0.5, 1.0, 10, then `level 2` before `level 10`, then words
-    by the alphabet."""
+    """Returns the distinct labels in ascending order: numbers by value, then words in natural order.
+
+    For example: -2, -1, 0, 0.5, 1.0, 10; `level 2` before `level 10`; other words in alphabetical order.
+    """
     found = set(labels)
     numbers = {label: value for label in found if (value := _value(label)) is not None}
     words = Names.of(sorted(found - numbers.keys()))
@@ -21,14 +23,19 @@ def in_order(labels: Iterable[str]) -> list[str]:
 
 
 def by_the_alphabet(labels: Sequence[str]) -> bool:
-    """Whether labels stand in an order that only their spelling gives: words, three or more, by the alphabet."""
+    """Returns whether three or more words among the labels stand in alphabetical order, as only spelling orders them.
+
+    Single characters and labels that end in a digit do not count as words.
+    """
     words = [label for label in labels if not _NUMBERED.fullmatch(label)]
     return len(words) > 2 and words == sorted(words)
 
 
 def look_like_ratings(labels: Sequence[str]) -> bool:
-    """Whether ordered labels look like the steps of a scale: three to eleven whole numbers, one after the other,
-    that do not begin at 0, as the codes of categories do."""
+    """Returns whether ordered labels look like the steps of a rating scale.
+
+    They do if they are three to eleven consecutive whole numbers that do not begin at 0, as codes of categories do.
+    """
     values = [_value(label) for label in labels]
     if not _FEWEST_STEPS <= len(values) <= _MOST_STEPS or values[0] is None or values[0] == 0:
         return False

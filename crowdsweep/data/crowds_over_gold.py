@@ -1,8 +1,8 @@
-"""A simulated crowd in place of the real one: what a dataset's gold would look like to annotators of known ability.
+"""Replaces the real crowd by a simulated one: annotators of known ability answer a dataset's items with gold.
 
-The crowds are those of the Crowd Mixture Model's experiments (Mena and Nanculef, CIARP 2019, and the authors' code), of
-which the shares of the groups and how often each is right are taken; wrong answers fall on the other classes evenly,
-since the printed matrices are of three and of ten certain classes.
+The crowds are those of the Crowd Mixture Model's experiments (Mena and Nanculef, CIARP 2019, and the authors' code).
+Only the shares of the groups and how often each is right are taken from there. Wrong answers are spread evenly over the
+other classes, since the published matrices belong to specific sets of three and of ten classes.
 """
 
 from collections.abc import Mapping
@@ -17,19 +17,21 @@ from crowdsweep.errors import DataError
 from crowdsweep.seeds import SeedStream
 
 ANNOTATORS, LABELS_PER_ITEM = 100, 5.0
-"""Where nothing else is asked for, as in the paper."""
+"""Defaults, as in the paper."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Groups:
-    """Groups of annotators: the share of each, and how often its members are right."""
+    """Groups of annotators: the share of each group, and how often its members are right."""
 
     shares: tuple[float, ...]
     right: tuple[float, ...]
 
     def confusion(self, n_classes: int) -> Float64[np.ndarray, "groups true observed"]:
-        """Returns the matrix of each group; errors fall on the other classes evenly. Who is right less often than
-        chance answers against the truth."""
+        """Returns the confusion matrix of each group, with errors spread evenly over the other classes.
+
+        A group that is right less often than chance answers against the truth.
+        """
         right = np.array(self.right)[:, None, None]
         one = np.eye(n_classes)
         return right * one + (1 - right) * (1 - one) / (n_classes - 1)
@@ -46,18 +48,19 @@ CROWDS: Mapping[str, Groups] = {
 def answered_by(
     dataset: CrowdDataset, crowd: str, annotators: int, labels_per_item: float, seeds: SeedStream
 ) -> CrowdDataset:
-    """Returns the dataset as a simulated crowd would have answered it: the training items with gold, or where nothing
-    is split all items with gold. No real answer is left.
+    """Returns the dataset with the answers of a simulated crowd in place of all real ones.
+
+    The crowd answers the training items with gold or, if there are none, all items with gold.
 
     Args:
-        dataset: with gold of single classes.
-        crowd: which, of `CROWDS`.
+        dataset: a dataset with gold of one class per item.
+        crowd: key of `CROWDS`.
         annotators: size of the crowd.
         labels_per_item: mean number of labels per item.
-        seeds: where the randomness comes from.
+        seeds: source of randomness.
 
     Raises:
-        DataError: there is no such gold, or the crowd cannot give so many labels.
+        DataError: there is no such gold, or the crowd cannot give that many labels.
     """
     where = f"dataset {dataset.name}, parameter crowd"
     if dataset.scale == "multilabel" or dataset.gold.applies is not None:

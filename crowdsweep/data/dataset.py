@@ -1,8 +1,8 @@
-"""The records that hold a dataset, and what of it each side may see.
+"""Records that hold a dataset, and the parts of it that a model and the runner may see.
 
-`CrowdDataset` is everything that is known. `TrialData`, made from it for one seed (`splits.prepare`), parts it into
-`TrainingData`, which is all that a model's `fit` sees and which has no gold, and evaluation sets, which only the
-runner sees.
+`CrowdDataset` holds everything that is known. `splits.prepare` makes `TrialData` from it for one seed. `TrialData` has
+two parts: `TrainingData`, which is all that a model's `fit` sees and holds no gold, and evaluation sets, which only
+the runner sees.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +24,12 @@ Scale = Literal["nominal", "ordinal", "multilabel"]
 Scalar = str | int | float | bool | None
 SPLITS = ("none", "train", "dev", "test", "unlabelled")  # codes 0 … 4 of CrowdDataset.split
 LEAVES_OUT = ("redundancy", "allocation", "annotator_dropout", "folds")
-"""Dataset parameters by which a sweep trains on less than everything."""
+"""Dataset parameters that make a sweep train on only part of the data."""
 
 
 @dataclass(frozen=True)
 class NumberedNames(Sequence[str]):
-    """The names `prefix0`, `prefix1`, …, made when they are asked for: a million of them cost nothing."""
+    """Sequence of the names `prefix0`, `prefix1`, …; each is made on access, so a million of them cost no memory."""
 
     prefix: str
     size: int
@@ -48,15 +48,15 @@ class NumberedNames(Sequence[str]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Items:
-    """What is known of n items besides their labels. Every field that is present has n rows.
+    """Features, texts and units of n items, without their labels. Every field that is not None has n rows.
 
     Attributes:
-        n_items: how many.
+        n_items: number of items.
         features: float32 [items, features].
-        text, text_b: a text (and a second one, for pairs) for each item.
-        unit: int32 [items], ascending: the code of the unit (the sentence of a token) that each item stands in. A unit
-            is what splits, hold-out, thinning and minibatches keep whole, and its items are in order. None: every item
-            is a unit of its own.
+        text, text_b: one text per item; `text_b` is the second text of a pair.
+        unit: int32 [items], ascending: code of the unit that each item belongs to, such as the sentence of a token.
+            Splits, hold-out, thinning and minibatches keep a unit whole, with its items in order. None: every item is
+            its own unit.
     """
 
     n_items: int
@@ -70,7 +70,7 @@ class Items:
             raise DataError("items: expected units by ascending code from 0, each in one piece; sort the items by unit")
 
     def take(self, items: np.ndarray) -> "Items":
-        """Returns what is known of these items, in the order given."""
+        """Returns these items, in the order given."""
         return Items(
             n_items=len(items),
             features=None if self.features is None else self.features[items],
@@ -80,7 +80,7 @@ class Items:
         )
 
     def whole_units(self, picked: Bool[np.ndarray, " items"]) -> Bool[np.ndarray, " items"]:
-        """Returns a mask of all items of those units of which at least one item is picked."""
+        """Returns a mask of all items of every unit that has at least one picked item."""
         if self.unit is None or not self.n_items:
             return picked
         touched = np.zeros(int(self.unit[-1]) + 1, dtype=bool)
@@ -90,13 +90,13 @@ class Items:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Images:
-    """The image files of n items.
+    """Image files of n items.
 
     Attributes:
-        folder: that the names are relative to.
-        names: the file of each item; empty where it has none.
-        rows: the row of each item in the items file; 0 for items that are not in it.
-        listed_in: the items file.
+        folder: folder that the names are relative to.
+        names: file name of each item's image; empty for an item without one.
+        rows: row number of each item in the items file; 0 for items that are not in it.
+        listed_in: path of the items file.
     """
 
     folder: Path
@@ -107,15 +107,15 @@ class Images:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gold:
-    """Trusted answers, sparse: rows (item, label), ascending.
+    """Trusted answers as sparse rows (item, label), in ascending order.
 
-    Multi-label items have a row for each class that applies, others one; an item that no class applies to cannot be
-    told from one without gold. Where multi-label gold is known class by class, a row says whether its class applies,
-    and of an item's other classes nothing is known.
+    A multi-label item has one row for each class that applies; any other item has one row. A multi-label item to which
+    no class applies cannot be told from an item without gold. Where multi-label gold is known class by class, each row
+    says whether its class applies, and nothing is known of the item's other classes.
 
     Attributes:
         item, label: int32 [gold].
-        applies: bool [gold], of multi-label gold that is known class by class; None elsewhere, where all rows do.
+        applies: bool [gold], for multi-label gold that is known class by class; None otherwise: every row applies.
     """
 
     item: Int32[np.ndarray, " gold"]
@@ -127,15 +127,15 @@ class Gold:
 
     @property
     def counts_answers(self) -> bool:
-        """Whether annotators' matrices can be counted against it: not where it leaves classes of its items open."""
+        """Whether annotators' confusion matrices can be counted against this gold: not if it is empty or by class."""
         return len(self) > 0 and self.applies is None
 
     def positive(self) -> "Gold":
-        """Returns the rows of classes that apply."""
+        """Returns the rows whose class applies."""
         return self if self.applies is None else Gold(item=self.item[self.applies], label=self.label[self.applies])
 
     def known_classes(self, n_items: int, n_classes: int) -> Bool[np.ndarray, "items classes"]:
-        """Returns for which classes it is known whether they apply: all or none of an item, unless gold is by class."""
+        """Returns a mask of the classes whose gold is known; an item has all or none, unless gold is by class."""
         known = np.zeros((n_items, n_classes), dtype=bool)
         if self.applies is None:
             known[self.item] = True
@@ -144,7 +144,7 @@ class Gold:
         return known
 
     def of_items(self, items: np.ndarray, n_items: int) -> "Gold":
-        """Returns the gold of these items, which become items 0, 1, … in the order given."""
+        """Returns the gold of these items, renumbered 0, 1, … in the order given."""
         new_code = np.full(n_items, -1, dtype=np.int32)
         new_code[items] = np.arange(len(items), dtype=np.int32)
         codes = new_code[self.item]
@@ -156,7 +156,7 @@ class Gold:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrueCrowd:
-    """How a simulated crowd really answers: annotators share the confusion matrices of their groups.
+    """True confusion matrices of a simulated crowd: all annotators of a group share one.
 
     Attributes:
         group: int32 [annotators], the group of each annotator.
@@ -173,26 +173,27 @@ class TrueCrowd:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CrowdDataset:
-    """A dataset: annotations, what is known of the items and annotators, splits and gold.
+    """A dataset: annotations, items, annotators, splits and gold.
 
     Attributes:
-        name, title: how it is called.
-        scale: `multilabel` annotations and gold have one row for each class that was chosen.
-        annotations: all of them, whatever the split. May be empty of rows where a crowd is simulated later.
+        name, title: short name and one-line title.
+        scale: scale of the labels; `multilabel` annotations and gold have one row for each class that was chosen.
+        annotations: the annotations of all splits. Without rows if a crowd is simulated later.
         items: features and texts of all items.
-        images: of all items, where its folder names some; they decide a result by the features computed of them alone.
-        split: int8 [items], codes into SPLITS; all zero where the dataset has no split.
+        images: image files of all items, if the folder names any; they affect results only through features computed
+            from them.
+        split: int8 [items], codes into SPLITS; all zero if the dataset has no split.
         gold: sparse; may cover none, some or all items.
         item_names, annotator_names, class_names: what the codes stand for.
-        class_labels: how the classes stand in the data's files, all different; as `class_names` where it is left out.
+        class_labels: the classes as written in the data's files, all distinct; defaults to `class_names`.
         annotator_features: float32 [annotators, annotator_features].
-        features_from: what computed the items' features of what else is known of them, `text:tfidf 1`; empty where
-            they are data.
-        crowd: the true confusion matrices where the crowd was simulated.
+        features_from: how the items' features were computed from their texts or images, such as `text:tfidf 1`; empty
+            if the features are data.
+        crowd: the true confusion matrices if the crowd was simulated, else None.
         params: the dataset parameters that made it (`annotators: 100`).
-        seed_dependent: whether the crowd is drawn anew from each trial's seed (`catalogue.Source.draw`).
-        folder: that it was read from; empty where it was none.
-        unread_columns: columns of its files that are not read and look as if they were meant, `items.csv: truth`.
+        seed_dependent: whether each trial's seed draws a new crowd (`catalogue.Source.draw`).
+        folder: the folder that it was read from; empty if it was read from none.
+        unread_columns: columns of its files that are not read although their names suggest it, `items.csv: truth`.
         left_out: the rows of its files that had no label.
     """
 
@@ -234,8 +235,9 @@ class CrowdDataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the canonical bytes of everything that can decide a result; names of annotators are not in it.
-        Computed features enter by how they are computed, as their last digits differ between machines.
+        """Hash of the canonical bytes of everything that can affect a result; names of annotators are not included.
+
+        For computed features, the hash covers how they were computed, since their last digits differ between machines.
         """
         digest = blake2b(digest_size=16)
         digest.update(self.annotations.fingerprint().encode())
@@ -257,7 +259,7 @@ class CrowdDataset:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """Dev items with features and annotations, never gold: what early stopping may score."""
+    """Dev items that early stopping may score: with features and annotations, never with gold."""
 
     items: Items
     annotations: Annotations
@@ -265,15 +267,15 @@ class Validation:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingData:
-    """All that `fit` sees. There is no gold in it.
+    """All the data that a model's `fit` sees; holds no gold.
 
     Attributes:
-        annotations: of the training items, which are items 0 … n-1 here; annotator codes are the dataset's.
+        annotations: annotations of the training items, renumbered 0 … n-1; annotator codes are the dataset's.
         items: the same n items.
-        scale: of the labels.
-        validation: dev items with their annotations, where the dataset has both.
+        scale: scale of the labels.
+        validation: dev items with their annotations, if the dataset has both.
         unlabelled: items of the split `unlabelled`, features and texts only.
-        annotator_features: float32 [annotators, annotator_features], where the dataset has them.
+        annotator_features: float32 [annotators, annotator_features], if the dataset has them.
     """
 
     annotations: Annotations
@@ -301,16 +303,16 @@ class EvaluationSet:
     """Items of one split with the reference that predictions for them are scored against.
 
     Attributes:
-        items: what a predictor may see of them. For `train` they are the training items.
-        scored: int32 [scored], which of these items have a reference.
-        code: int32 [scored], the number of each in the whole dataset.
+        items: what a predictor may see of the items. For `train` they are the training items.
+        scored: int32 [scored], positions in `items` of the items that have a reference.
+        code: int32 [scored], code of each scored item in the whole dataset.
         reference: float64 [scored, classes]: one-hot (multi-label: 0/1) from gold, else the label distribution of the
             item's own annotations.
         has_gold: bool [scored].
-        known: bool [scored, classes], the classes that the reference speaks of, where multi-label gold is known class
-            by class; None where it speaks of all.
-        answers: the scored items' own annotations, of dev and test items: what single answers are scored by, and what
-            analyses look at beside gold.
+        known: bool [scored, classes], the classes that the reference covers, if multi-label gold is known class by
+            class; None if the reference covers all classes.
+        answers: annotations of the scored dev and test items, for scores of single answers and for analyses beside
+            gold; None for `train`.
     """
 
     items: Items
@@ -324,15 +326,15 @@ class EvaluationSet:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialData:
-    """One dataset made ready for one seed: what the runner hands out and what it keeps back.
+    """One dataset prepared for one seed: the data that the runner gives to models, and the data that it withholds.
 
     Attributes:
         training: what every model sees.
-        code: int32 [items], the number of each training item in the whole dataset.
-        gold: of the training items, in their codes; handed only to models that declare that they need it.
-        evaluate: makes `evaluation`.
-        heldout: annotations of the training items that were taken out before the fit; None where none were.
-        crowd: the true confusion matrices of a simulated crowd.
+        code: int32 [items], code of each training item in the whole dataset.
+        gold: gold of the training items, in their codes; given only to models that declare that they need it.
+        evaluate: function that makes `evaluation`.
+        heldout: annotations of the training items that were removed before the fit; None if none were.
+        crowd: the true confusion matrices of a simulated crowd, else None.
         class_names: what the class codes stand for.
     """
 
@@ -346,5 +348,5 @@ class TrialData:
 
     @cached_property
     def evaluation(self) -> Mapping[str, EvaluationSet]:
-        """By split, `train` always, `dev` and `test` where the dataset has such items; made when first asked for."""
+        """Evaluation sets by split, made on first access: `train` always, `dev` and `test` if they have such items."""
         return self.evaluate()

@@ -1,4 +1,4 @@
-"""The description of a dataset: counts, redundancy, agreement."""
+"""Describes a dataset: counts, redundancy, agreement."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from crowdsweep.data.dataset import SPLITS, CrowdDataset
 
 
 def describe(dataset: CrowdDataset) -> dict[str, Any]:
-    """Returns counts and averages by name; what does not apply is absent.
+    """Returns counts and averages of a dataset by name; those that do not apply are absent.
 
-    `krippendorff_alpha` is the nominal one (ordinal scale: the ordinal one) over items with two labels or more;
-    `label_entropy` the mean over annotated items of the entropy of their label distribution, in nats;
-    `annotator_accuracy` the plain mean, over annotators with a label on an item with gold, of their share of correct
-    labels there. Multi-label data have neither of the first two, and `answers`, the number of pairs of item and
-    annotator; a label is then a class that was chosen.
+    `krippendorff_alpha` (ordinal on the ordinal scale, else nominal) covers items with at least two labels.
+    `label_entropy` is the mean entropy, in nats, of the label distributions of annotated items. `annotator_accuracy` is
+    the plain mean of annotators' shares of correct labels on items with gold, over annotators with such labels.
+    Multi-label data have neither of the first two, but have `answers`, the number of pairs of item and annotator; a
+    label is then a class that was chosen.
     """
     multilabel = dataset.scale == "multilabel"
     answers, annotations = dataset.annotations, chosen_rows(dataset.annotations, dataset.scale)
@@ -75,7 +75,7 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
 
 
 def describe_text(found: dict[str, Any]) -> str:
-    """Returns what `describe` found as aligned lines."""
+    """Returns the result of `describe` as aligned lines of text."""
     lines: list[str] = []
     for name, value in found.items():
         if isinstance(value, dict):
@@ -91,10 +91,11 @@ def describe_text(found: dict[str, Any]) -> str:
 
 
 def krippendorff_alpha(annotations: Annotations, *, ordinal: bool = False) -> float | None:
-    """Returns Krippendorff's alpha, or None where no item has two labels or only one class was used.
+    """Returns Krippendorff's alpha, or None if no item has two labels or only one class was used.
 
-    1 - (observed disagreement) / (expected disagreement), from the coincidence matrix of pairs of labels within items
-    (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). Weights and probabilities are not used.
+    Alpha is 1 - (observed disagreement) / (expected disagreement), from the coincidence matrix of pairs of labels
+    within items (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). Weights and probabilities are not
+    used.
     """
     rows = sp.coo_array(
         (np.ones(len(annotations)), (annotations.item, annotations.label)),
@@ -106,7 +107,7 @@ def krippendorff_alpha(annotations: Annotations, *, ordinal: bool = False) -> fl
         return None
     counts = rows[pairable]
     share = sp.diags_array(1.0 / (per_item[pairable] - 1.0))
-    together = (counts.T @ share @ counts).tocoo()  # a label with itself too, which is at no distance
+    together = (counts.T @ share @ counts).tocoo()  # also pairs a label with itself, at distance 0
     totals = np.asarray(counts.sum(axis=0)).ravel()
     place = _ordinal_places(totals) if ordinal else None
     first, second = together.coords
@@ -116,7 +117,10 @@ def krippendorff_alpha(annotations: Annotations, *, ordinal: bool = False) -> fl
 
 
 def mean_annotator_accuracy(dataset: CrowdDataset) -> float | None:
-    """Returns the plain mean of annotators' shares of correct labels, or None where no label meets gold."""
+    """Returns the plain mean of annotators' shares of correct labels.
+
+    Returns None if no label is on an item with gold, or if gold is known class by class.
+    """
     annotations = dataset.annotations
     has_gold = np.zeros(annotations.n_items, dtype=bool)
     has_gold[dataset.gold.item] = True
@@ -135,13 +139,15 @@ def mean_annotator_accuracy(dataset: CrowdDataset) -> float | None:
 
 
 def _ordinal_places(totals: np.ndarray) -> np.ndarray:
-    """Returns where each class stands: the labels below it, and half of its own."""
+    """Returns the position of each class on the ordinal scale: the labels of lower classes plus half of its own."""
     return np.cumsum(totals) - totals / 2
 
 
 def _summed_distances(totals: np.ndarray, place: np.ndarray | None) -> float:
-    """Returns the sum over all pairs of labels of the squared distance of their places; without places, the number of
-    pairs of two classes. No table of classes × classes is made."""
+    """Returns the sum of squared distances of places over all pairs of labels.
+
+    Without places, returns the number of pairs of labels of different classes. Makes no table of classes × classes.
+    """
     if place is None:
         return float(totals.sum() ** 2 - (totals**2).sum())
     middle = place - float((totals * place).sum() / totals.sum())

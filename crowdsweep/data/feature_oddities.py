@@ -1,7 +1,8 @@
-"""Oddities of features that matter to a model: they are counted from 0, as they have no names.
+"""Finds oddities of features that matter to a model. Features have no names and are numbered from 0.
 
-Looked at are the annotated items (all where none is). Every check is by columns, and O(items * features), but for
-duplicates: O(features² * items) for at most `_COMPARED` features and `_SAMPLED` items.
+The checks cover the annotated items (all items if none is annotated). Every check works by column and takes
+O(items * features), except the one for duplicates: O(features² * items) for at most `_COMPARED` features and
+`_SAMPLED` items.
 """
 
 from collections.abc import Iterator
@@ -11,18 +12,18 @@ from jaxtyping import Bool, Float64
 
 from crowdsweep.arrays import ItemFeatures
 
-_WIDE = 1e3  # times the smallest deviation: features on different scales
-_ALIKE = 0.9999  # a correlation from which two features say the same
+_WIDE = 1e3  # ratio of the largest to the smallest standard deviation above which scales are very different
+_ALIKE = 0.9999  # correlation above which two features are duplicates
 _COMPARED, _SAMPLED = 2000, 2000
 
 OddFeatures = tuple[str, list[str], str]
 
 
 def odd_features(features: ItemFeatures) -> Iterator[OddFeatures]:
-    """Yields kind, examples and remedy of what is odd, each kind once.
+    """Yields kind, examples and remedy of each oddity, each kind once.
 
     Args:
-        features: of the items that are looked at.
+        features: features of the items to check.
     """
     if not features.size:
         return
@@ -54,7 +55,7 @@ def _scales(
 
 
 def _alike(features: ItemFeatures, varies: Bool[np.ndarray, " features"]) -> list[str]:
-    """Returns `A = B` for each feature that is one before it, but for scale, sign and an offset."""
+    """Returns `A = B` for each feature B that equals an earlier feature A up to scale, sign and an offset."""
     code = np.flatnonzero(varies)
     if not 1 < len(code) <= _COMPARED or len(features) < 3:
         return []

@@ -1,10 +1,10 @@
 """Texts that stand for a missing value: one rule for folders, tables, imports, arrays, gold and features.
 
-An empty value (also one of spaces, a null, a NaN) is missing wherever it stands. The words are those that programs
-write for one, spelled as they write them: Python's `None` is missing, and `none` is a class that a person may have
-chosen. A class that is really called so, or another word for no value, is declared once: by `--missing` at an import,
-by the key `missing` of dataset.yaml, by the parameter `missing` in Python. A class that classes.csv declares is a
-class.
+An empty value (also one of only spaces, a null, a NaN) is missing everywhere. Other missing values are the words that
+programs write, matched with their exact spelling: Python's `None` is missing, but `none` is a class that a person may
+have chosen. If a class has such a name, or if another word stands for a missing value, the user declares it once: by
+`--missing` at an import, by the key `missing` of dataset.yaml, or by the parameter `missing` in Python. A class that
+classes.csv declares is always a class.
 """
 
 from collections import Counter
@@ -21,24 +21,24 @@ from crowdsweep.data.on_disk.tables import Column, Names
 from crowdsweep.errors import BadInput, shortened
 
 WORDS = ("NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NaN", "nan", "NAN", "NaT", "NULL", "null", "None")
-"""Of R and spreadsheets, of Python and its tables, of databases and JSON."""
+"""Words for a missing value as R and spreadsheets, Python and its tables, databases and JSON write them."""
 OF_MATRICES = ("-1", "-1.0")
-"""What stands for no answer in a matrix besides: its cells cannot be left away."""
+"""Further words for a missing answer in a matrix, whose cells cannot be left out."""
 ASK_TO_BE_SURE = (
     *("na", "none", "missing", "?", "-", ".", "-1", "-9", "-99", "-999", "unknown", "unsure", "not sure", "uncertain"),
     *("don't know", "dont know", "do not know", "i don't know", "dk", "idk", "can't tell", "cannot tell", "can't say"),
     *("skip", "skipped", "no answer", "abstain", "abstained", "undecided", "n.a.", "not applicable"),
 )
-"""What may be meant so, in small letters, and is a class until somebody says otherwise."""
+"""Lower-case words that may stand for a missing value; they are classes until the user says otherwise."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Decides which texts are missing values.
+    """Rule that decides which texts are missing values.
 
     Attributes:
-        words: besides the empty text.
-        told: whether somebody said so.
+        words: texts that are missing values, besides the empty text.
+        told: whether the user declared these words.
     """
 
     words: frozenset[str] = frozenset(WORDS)
@@ -46,11 +46,10 @@ class Missing:
 
     @classmethod
     def of(cls, words: Iterable[Any] | None) -> "Missing":
-        """Returns the rule with these words, texts or numbers, of which an empty one says nothing; None for the usual
-        ones.
+        """Returns the rule with these words (texts or numbers, empty ones ignored); None gives the default words.
 
         Raises:
-            BadInput: one is something else.
+            BadInput: a word is neither a text nor a number.
         """
         if words is None:
             return cls()
@@ -61,26 +60,26 @@ class Missing:
         return cls(words=frozenset(str(word).strip() for word in given) - {""}, told=True)
 
     def __call__(self, text: str) -> bool:
-        """Whether a text stands for a missing value."""
+        """Returns whether a text stands for a missing value."""
         plain = text.strip()
         return not plain or plain in self.words
 
     def without(self, classes: Iterable[str]) -> "Missing":
-        """Returns the rule for values of which these are declared."""
+        """Returns the rule without the words that are declared classes."""
         return Missing(words=self.words.difference(classes), told=self.told)
 
     def in_matrices(self) -> "Missing":
-        """Returns the rule for cells of a matrix: -1 is one as well, unless somebody said what is."""
+        """Returns the rule for cells of a matrix: -1 is missing as well, unless the user declared the words."""
         return self if self.told else Missing(words=self.words.union(OF_MATRICES))
 
     def among(self, names: Names) -> Bool[np.ndarray, " names"]:
-        """Returns which of many texts stand for a missing value."""
+        """Returns a mask of the texts that stand for a missing value."""
         plain: Any = pc.utf8_trim_whitespace(names.array)  # pyright: ignore[reportAttributeAccessIssue]
         found: Any = pc.is_in(plain, value_set=pa.array(["", *sorted(self.words)], pa.string()))
         return found.to_numpy(zero_copy_only=False)
 
     def emptied(self, column: Column) -> Column:
-        """Returns a column with the empty text in place of every missing value."""
+        """Returns the column with every missing value replaced by the empty text."""
         missing = self.among(column.texts)
         if not (missing & (np.array(list(map(len, column.texts))) > 0)).any():
             return column
@@ -95,23 +94,23 @@ USUAL = Missing()
 
 @dataclass(frozen=True)
 class MissingLabels:
-    """The labels that were missing values, by what stood in their place.
+    """Labels that were missing values, grouped by their text.
 
     Attributes:
-        counts: how many.
-        first: where the first of them stands, `annotations.csv, row 3`.
+        counts: number of labels with each text.
+        first: place of the first label with each text, `annotations.csv, row 3`.
     """
 
     counts: Counter[str] = field(default_factory=Counter[str])
     first: dict[str, str] = field(default_factory=dict[str, str])
 
     def add(self, text: str, where: str, count: int = 1) -> None:
-        """Counts labels that stand for no value, the first of them there."""
+        """Counts `count` missing labels with this text, the first of which stands at `where`."""
         self.counts[text] += count
         self.first.setdefault(text, where)
 
     def words(self) -> list[str]:
-        """Returns them as a note says them, most frequent first: `NA (3, first: row 2)`, `empty (1: row 7)`."""
+        """Returns them in words for a message, most frequent first: `NA (3, first: row 2)`, `empty (1: row 7)`."""
         counts, first = Counter(dict[str, int]()), dict[str, str]()
         for text, count in self.counts.items():
             word = text.strip() or "empty"
@@ -122,12 +121,12 @@ class MissingLabels:
         ]
 
     def has_words(self) -> bool:
-        """Whether one of them may be the name of a class: an empty field is none."""
+        """Returns whether any of the texts may be the name of a class; an empty field cannot."""
         return any(text.strip() for text in self.counts)
 
 
 def likely_missing(labels: Sequence[str]) -> list[str]:
-    """Returns the classes that are called as people write that there is no answer."""
+    """Returns the classes whose names people also write for a missing answer."""
     return [label for label in labels if _plainly(label) in ASK_TO_BE_SURE]
 
 

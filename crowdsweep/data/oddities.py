@@ -1,7 +1,7 @@
-"""Everything about a dataset that is legal and odd, each with what to do about it.
+"""Finds legal but odd properties of a dataset, each with a remedy.
 
-Some of it is most likely a mistake in a file: a class that is spelled in two ways, gold that no label can agree with,
-a column that is not read. `mistakes` has these, which are also told before a sweep runs.
+Some of them are most likely mistakes in a file: a class that is spelled in two ways, gold that no label can agree with,
+a column that is not read. `mistakes` returns these; they are also reported before a sweep runs.
 """
 
 from collections import Counter
@@ -21,19 +21,19 @@ from crowdsweep.data.feature_oddities import odd_features
 from crowdsweep.data.spelling import alike, alike_names, misspelled
 from crowdsweep.paths import is_file
 
-_FEW = 20  # labels, of which nothing can be said
+_FEW = 20  # labels; with fewer, nothing can be said
 _JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Oddity:
-    """Something that is legal and that its owner should know of.
+    """Legal but odd property of a dataset that its owner should know of.
 
     Attributes:
-        kind: in a few words.
-        count: how many.
+        kind: description in a few words.
+        count: number of cases.
         examples: at most five names.
-        remedy: what to do, where there is something to do.
+        remedy: what to do; empty if there is nothing to do.
     """
 
     kind: str
@@ -42,18 +42,18 @@ class Oddity:
     remedy: str = ""
 
     def __str__(self) -> str:
-        more = ", …" if self.count > len(self.examples) >= 5 else ""  # of kinds, all may be named
+        more = ", …" if self.count > len(self.examples) >= 5 else ""  # fewer than five: all kinds are named
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.kind}: {', '.join(self.examples)}{more}{remedy}"
 
 
 def odd_things(dataset: CrowdDataset) -> list[Oddity]:
-    """Returns everything about a dataset that is legal and odd, most surprising first.
+    """Returns all legal but odd properties of a dataset, most surprising first.
 
-    Looked for, besides `mistakes`: answers that chose no class, repeated labels, contradicting labels of one pair,
-    groups of annotators that share no item with the others, annotators with one label, annotators who use one class
-    only, idle annotators, unused classes, items with neither label nor split to explain it; and features
-    (`feature_oddities`), and images that are not there.
+    Besides `mistakes` these are: answers that chose no class, repeated labels, contradicting labels of one pair, groups
+    of annotators that share no item with the others, annotators with one label, annotators who use only one class, idle
+    annotators, unused classes, items with neither a label nor a split to explain it; odd features
+    (`feature_oddities`), and missing images.
     """
     answers, annotations = dataset.annotations, chosen_rows(dataset.annotations, dataset.scale)
     found = [*mistakes(dataset), *_of_features(dataset), *_of_images(dataset)]
@@ -108,7 +108,7 @@ def _contradictions(dataset: CrowdDataset) -> list[Oddity]:
 
 
 def _slips(dataset: CrowdDataset) -> list[tuple[str, str, int]]:
-    """Returns classes that are probably slips, what of, and how often each is used."""
+    """Returns probably misspelled classes: each with the class that is probably meant, and how often it is used."""
     chosen = chosen_rows(dataset.annotations, dataset.scale)
     used = np.bincount(chosen.label, minlength=dataset.n_classes).tolist()
     times = dict(zip(dataset.class_names, used, strict=True))
@@ -135,7 +135,7 @@ def _of_images(dataset: CrowdDataset) -> list[Oddity]:
 
 
 def mistakes(dataset: CrowdDataset) -> list[Oddity]:
-    """Returns what is most likely a mistake in the dataset's files; empty for simulated data."""
+    """Returns the oddities that are most likely mistakes in the dataset's files; empty for simulated data."""
     found: list[Oddity] = []
 
     def add(kind: str, examples: Sequence[str], remedy: str) -> None:
@@ -166,7 +166,7 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         chosen = chosen_rows(dataset.annotations, dataset.scale)
         used = np.bincount(chosen.label, minlength=dataset.n_classes) > 0
         if dataset.scale != "multilabel" and chosen.probability is not None and (chosen.probability < 1).any():
-            used[:] = True  # an unsure label leaves something to every other class
+            used[:] = True  # an unsure label gives some probability to every other class
         unused = [dataset.class_names[code] for code in np.unique(dataset.gold.positive().label) if not used[code]]
         add("classes of gold that no annotator used", unused, "check that gold and labels have the same classes")
         labelled = dataset.annotations.labels_per_item > 0
@@ -207,7 +207,7 @@ def _nearly_all_different(dataset: CrowdDataset) -> tuple[list[str], str]:
 
 
 def oddities_as_mappings(found: list[Oddity]) -> list[dict[str, Any]]:
-    """Returns JSON-able records."""
+    """Returns the oddities as mappings that can be written as JSON."""
     return [asdict(oddity) for oddity in found]
 
 
@@ -237,7 +237,7 @@ def _shown(groups: Sequence[tuple[str, ...]]) -> list[str]:
 
 @dataclass(frozen=True)
 class _PairNames:
-    """Names of row numbers of a table of (item, annotator) pairs packed as item * 2**32 + annotator."""
+    """Names of (item, annotator) pairs, indexed by the pair packed as item * 2**32 + annotator."""
 
     items: Any
     annotators: Any
@@ -251,7 +251,7 @@ def _packed(annotations: Annotations) -> np.ndarray:
 
 
 def _repeats(annotations: Annotations) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the packed pairs that gave one label twice, and those that gave different ones."""
+    """Returns the packed pairs with the same label twice, and those with different labels."""
     packed = _packed(annotations)
     again = packed[1:] == packed[:-1]  # rows are sorted by (item, annotator, label)
     same = annotations.label[1:] == annotations.label[:-1]

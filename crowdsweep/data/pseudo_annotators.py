@@ -1,8 +1,8 @@
-"""The same answers by more annotators: each real one is split into several who share out what that one answered.
+"""Splits each real annotator into several pseudo-annotators, who share that annotator's answers.
 
-What a model loses when its crowd grows and no label is added can so be seen on real answers. Whoever's parts are the
-largest is split next, so that pseudo-annotators have answered about equally much; in the end each has one answer, as in
-the scenario `global`. All answers to one item (or to the items of one unit) stay together.
+This shows on real answers what a model loses if its crowd grows but no label is added. The annotator with the largest
+parts is split next, so that all pseudo-annotators have about equally many answers. In the end each has one answer, as
+in the scenario `global`. All of an annotator's answers to one item (or to the items of one unit) stay together.
 """
 
 from dataclasses import replace
@@ -19,19 +19,19 @@ Counts = Int64[np.ndarray, " annotators"]
 
 
 def with_annotators(dataset: CrowdDataset, number: int, draws: np.random.Generator) -> CrowdDataset:
-    """Returns the dataset as so many annotators would have answered it. O(A log A).
+    """Returns the dataset with its annotators split into `number` pseudo-annotators. O(A log A).
 
-    Those who have not answered are left out. What is known of an annotator (features, the true matrix of a simulated
-    one) holds for all of its parts.
+    Annotators without an answer are left out. The features of an annotator, and the true matrix of a simulated one,
+    hold for all parts of the annotator.
 
     Args:
-        dataset: with known annotators.
-        number: of pseudo-annotators: at least as many as have answered, at most one for each answered item (unit) of
-            each.
+        dataset: a dataset with known annotators.
+        number: number of pseudo-annotators: at least the number of annotators who have answered, at most one for each
+            answered item (unit) of each annotator.
         draws: decides which answers go together.
 
     Raises:
-        DataError: annotators are not known, or so many cannot be made.
+        DataError: annotators are not known, or the number is out of its range.
     """
     rows, where = dataset.annotations, f"dataset {dataset.name}, parameter annotators"
     if rows.anonymous:
@@ -50,7 +50,7 @@ def with_annotators(dataset: CrowdDataset, number: int, draws: np.random.Generat
     split = (np.cumsum(parts) - parts)[whose] + rank % parts[whose]
     source = np.repeat(active, parts)
     features, crowd = dataset.annotator_features, dataset.crowd
-    # Numbered by annotator, then part: rows that were sorted by item and annotator still are.
+    # Pseudo-annotators are numbered by annotator, then part, so rows stay sorted by item and annotator.
     return replace(
         dataset,
         annotations=replace(rows, annotator=read_only(split[bundle].astype(np.int32)), n_annotators=number),
@@ -65,9 +65,12 @@ def with_annotators(dataset: CrowdDataset, number: int, draws: np.random.Generat
 
 
 def _parts(sizes: Counts, number: int) -> Counts:
-    """Returns into how many each is split: one by one, whoever's parts are the largest, the first of those alike."""
+    """Returns the number of parts of each annotator.
+
+    One by one, the annotator with the largest parts gets one more part; of equal ones, the first.
+    """
     before = np.cumsum(sizes - 1) - (sizes - 1)
     whose = np.repeat(np.arange(len(sizes)), sizes - 1)
-    made = np.arange(len(whose)) - before[whose] + 1  # parts that it has, each time that it can be split
+    made = np.arange(len(whose)) - before[whose] + 1  # parts of the annotator before each possible split
     next_ones = np.argsort(-(sizes[whose] / made), kind="stable")[: number - len(sizes)]
     return 1 + np.bincount(whose[next_ones], minlength=len(sizes))

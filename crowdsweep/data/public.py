@@ -1,8 +1,8 @@
-"""Public datasets that `crowdsweep fetch` gets: where each lies, under which licence, whom to cite, and what it holds.
+"""Public datasets that `crowdsweep fetch` downloads: addresses, licence, citation and expected contents of each.
 
-Nothing here is part of crowdsweep: each file comes from the place that is named, to whoever fetches it. Addresses on
-GitHub name a commit, so that what they give never changes. Where nobody published a checksum, what came is known by its
-contents: every number of `Counts` has to be met.
+No dataset is part of crowdsweep: whoever fetches one gets its files from the address given here. Addresses on GitHub
+name a commit, so that their content never changes. Files without a published checksum are checked by their contents:
+every number of `Counts` must match.
 """
 
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ _TRUTH_INFERENCE = (
 
 @dataclass(frozen=True, kw_only=True)
 class PublicFile:
-    """A file to be fetched.
+    """A file to download.
 
     Attributes:
-        name: what it is called here.
-        url: where it lies.
-        checksum: `sha256:…` or `md5:…`, as its publisher says; None where nobody published one.
-        members: of an archive (zip, tar.gz): what is taken out of it. Maps what a member is called here to the end of
-            its path there.
+        name: local name of the file.
+        url: address of the file.
+        checksum: `sha256:…` or `md5:…`, as published; None if no checksum is published.
+        members: members to extract from an archive (zip, tar.gz): maps each member's local name to the end of its path
+            in the archive.
     """
 
     name: str
@@ -38,14 +38,14 @@ class PublicFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What a dataset holds.
+    """Numbers of items, annotators and annotations in a dataset.
 
     Attributes:
-        items: all of them.
-        annotated: items with an annotation.
-        annotators: who gave one.
-        annotations: rows.
-        gold: items with gold.
+        items: number of all items.
+        annotated: number of items with an annotation.
+        annotators: number of annotators with an annotation.
+        annotations: number of rows.
+        gold: number of items with gold.
     """
 
     items: int
@@ -60,16 +60,16 @@ class PublicDataset:
     """A dataset that can be fetched.
 
     Attributes:
-        name: what a sweep file says.
-        title: one line.
-        files: what it is made of.
-        converter: what makes the folder of them, a key of `fetching.converters.CONVERTERS`; empty where the folder
-            holds the files as they are, for the built-in dataset of that name to read.
-        classes: how labels stand in the folder, in order, and what each is called.
-        home: a page about it.
-        licence: as its place says, in a sentence.
+        name: name of the dataset in a sweep file.
+        title: title in one line.
+        files: files to download.
+        converter: key in `fetching.converters.CONVERTERS` of the function that makes the folder from the files; empty
+            if the folder holds the files as they are, for the built-in dataset of that name to read.
+        classes: maps each label in the folder, in order, to the name of its class.
+        home: web page about the dataset.
+        licence: the licence as stated at its source, in a sentence.
         citation: the paper to cite.
-        counts: what has to come out.
+        counts: expected counts of the converted dataset.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The search path of named datasets; imports nothing, since a shell that completes names waits for it."""
+"""Search path of named datasets. It imports next to nothing, because a shell waits for it to complete names."""
 
 import os
 from pathlib import Path
@@ -7,10 +7,10 @@ from crowdsweep.paths import expand_home
 
 SEARCH_PATH = "CROWDSWEEP_DATA"
 DEFAULT_PLACE = Path("crowdsweep-data")
-"""Where `crowdsweep fetch` puts datasets where nothing is said, in the folder that somebody stands in."""
+"""Folder in the working directory where `crowdsweep fetch` puts datasets by default."""
 
 
 def search_path() -> list[Path]:
-    """Returns the folders that `CROWDSWEEP_DATA` names, in order; where it is not set, `crowdsweep-data`."""
+    """Returns the folders that `CROWDSWEEP_DATA` names, in order; `crowdsweep-data` if it is not set."""
     given = os.environ.get(SEARCH_PATH)
     return [DEFAULT_PLACE] if given is None else [expand_home(part) for part in given.split(os.pathsep) if part]

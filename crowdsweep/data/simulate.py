@@ -1,7 +1,8 @@
-"""Crowds with known confusion matrices, and Gaussian clouds to show them.
+"""Simulated crowds with known confusion matrices, and Gaussian clouds of items for them to label.
 
-The simulator of the Crowd Mixture Model (Step B of its experiments): every annotator belongs to a group, groups have
-confusion matrices, and every (item, annotator) pair is labelled with probability `labels_per_item / n_annotators`.
+This is the simulator of the Crowd Mixture Model (Step B of its experiments). Every annotator belongs to a group, each
+group has a confusion matrix, and every (item, annotator) pair is labelled with probability
+`labels_per_item / n_annotators`.
 Time and memory grow with the number of labels, never with items × annotators.
 """
 
@@ -18,13 +19,13 @@ from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames, Sc
 from crowdsweep.errors import DataError
 from crowdsweep.seeds import SeedStream
 
-# Above this share of answered pairs, a coin for every pair costs less than redrawing clashes.
+# Above this share of answered pairs, one draw for every pair costs less than redrawing repeated pairs.
 _DENSE_SHARE = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gaussians:
-    """Points around one centre a class: the first `n_train` of them for training, the others for testing.
+    """Points around one centre per class: the first `n_train` are for training, the others for testing.
 
     Attributes:
         features: float32 [items, features], standardised by the mean and deviation of the training items.
@@ -45,14 +46,14 @@ def gaussians(
     train_share: float,
     seeds: SeedStream,
 ) -> Gaussians:
-    """Draws spherical Gaussian clouds in random order, parts them and standardises them.
+    """Draws spherical Gaussian clouds in random order, splits them into train and test, and standardises them.
 
     Args:
         centres: the mean of each class's cloud.
         deviation: standard deviation along every axis.
         items_per_class: size of each cloud.
         train_share: share of the items that train, in (0, 1); rounded to whole items.
-        seeds: where the randomness comes from.
+        seeds: source of randomness.
     """
     n_classes, n_features = centres.shape
     n_items = n_classes * items_per_class
@@ -78,16 +79,16 @@ def unanswered(
     class_names: Sequence[str],
     params: Mapping[str, Scalar],
 ) -> CrowdDataset:
-    """Returns items with gold that nobody has answered yet: the base of a source whose crowd each trial's seed draws.
+    """Returns a dataset with gold and without answers: the base of a source whose crowd each trial's seed draws.
 
     Args:
         name, title, features, split, class_names: of the dataset.
         gold: class of each item.
-        item_name: items are called by it and their number.
-        params: of the dataset; `annotators` and `labels_per_item` say how large the crowd is and what it answers.
+        item_name: prefix of the items' names, before their number.
+        params: dataset parameters; `annotators` and `labels_per_item` set the size of the crowd and of its answers.
 
     Raises:
-        DataError: so many annotators cannot give that many labels.
+        DataError: that many annotators cannot give that many labels per item.
     """
     n_items, n_annotators = len(gold), whole_param(params, "annotators", at_least=1)
     number_param(params, "labels_per_item", above=0, at_most=n_annotators)
@@ -122,7 +123,7 @@ def answered(
     confusion: Float64[np.ndarray, "groups true observed"],
     seeds: SeedStream,
 ) -> CrowdDataset:
-    """Returns a dataset of `unanswered` with the labels that a crowd gives to these items (`simulate_crowd`)."""
+    """Returns a dataset made by `unanswered` with the labels that a crowd gives to these items (`simulate_crowd`)."""
     annotations, crowd = simulate_crowd(
         base.gold.label[items],
         items=items,
@@ -150,17 +151,17 @@ def simulate_crowd(
     """Simulates a crowd's answers to items. O(labels + annotators).
 
     The number of labels of an item is Binomial(n_annotators, labels_per_item / n_annotators), at least one, and an
-    item's annotators are distinct. Annotators who got no item stay declared.
+    item's annotators are distinct. Annotators without an item still count in the declared size.
 
     Args:
         gold: true class of each item that is answered.
         items: codes of those items; 0, 1, … by default.
-        n_items: declared number of items; as many as are answered by default.
+        n_items: declared number of items; by default the number of answered items.
         n_annotators: declared size of the crowd.
-        labels_per_item: mean number of labels an item, above 0 and at most `n_annotators`.
+        labels_per_item: mean number of labels per item, above 0 and at most `n_annotators`.
         group_probs: share of each group [groups].
-        confusion: [groups, true, observed], rows in proportion to the probability of each answer.
-        seeds: where the randomness comes from; groups, numbers, annotators and answers have streams of their own.
+        confusion: [groups, true, observed], each row proportional to the probabilities of the answers.
+        seeds: source of randomness; groups, numbers of labels, annotators and answers have separate streams.
 
     Raises:
         DataError: the crowd cannot give that many labels.
@@ -170,7 +171,7 @@ def simulate_crowd(
             f"simulated crowd: expected labels_per_item above 0 and at most annotators ({n_annotators}), "
             f"got {labels_per_item}; ask for fewer labels, or for more annotators"
         )
-    confusion = confusion / confusion.sum(axis=2, keepdims=True)  # printed matrices are rounded
+    confusion = confusion / confusion.sum(axis=2, keepdims=True)  # published matrices are rounded
     cumulative = np.cumsum(group_probs / group_probs.sum())
     draws = seeds.numpy("groups").random(n_annotators)
     group = np.minimum(np.searchsorted(cumulative, draws, side="right"), len(group_probs) - 1).astype(np.int32)
@@ -190,7 +191,7 @@ def simulate_crowd(
 def _assign(
     n_items: int, n_annotators: int, labels_per_item: int | float, seeds: SeedStream
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the (item, annotator) pairs that are answered, sorted, int32."""
+    """Returns the items and annotators of the answered pairs, sorted, int32."""
     share = labels_per_item / n_annotators
     picks = seeds.numpy("annotators")
     if share > _DENSE_SHARE:
@@ -211,7 +212,7 @@ def _assign(
 def _redraw_repeats(
     item: np.ndarray, annotator: np.ndarray, n_items: int, n_annotators: int, picks: np.random.Generator
 ) -> None:
-    """Redraws, in place, until no item has an annotator twice; every set of annotators stays equally likely."""
+    """Redraws annotators, in place, until no item has one twice; every set of annotators stays equally likely."""
     rows = np.arange(len(item))
     while len(rows):
         keys = item[rows].astype(np.int64) * n_annotators + annotator[rows]
@@ -230,7 +231,7 @@ def _answer(
     confusion: Float64[np.ndarray, "groups true observed"],
     draws: np.random.Generator,
 ) -> np.ndarray:
-    """Returns a label for each row, drawn from its group's row of the true class; int32."""
+    """Returns a label for each row, int32, drawn from the row of its true class in its group's confusion matrix."""
     cumulative = np.cumsum(confusion, axis=2)
     uniform = draws.random(len(gold))
     label = np.zeros(len(gold), dtype=np.int32)

@@ -1,7 +1,7 @@
-"""Spellings of one name: other case, other spaces, `1.0` for `1`, `True` for `1`.
+"""Finds different spellings of one name: other case, other spaces, `1.0` for `1`, `True` for `1`.
 
-Nothing here changes a dataset. Ids and labels stay the texts they are; what differs in spelling only is told to the
-person who can say whether it was meant.
+Nothing here changes a dataset. Ids and labels stay as they are written. Names that differ only in spelling are reported
+to the user, who can say whether the difference is intended.
 """
 
 import re
@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from crowdsweep.data.on_disk.tables import Names
 
 _NUMBER = re.compile(r"\+?(-?)0*([0-9]+?)(?:\.([0-9]*?)0*)?")
-_TIMES = 50  # as often is what a rare name may be a slip of
-_SHORT = 5  # letters; of fewer, as in `cat` and `car`, one is no slip
+_TIMES = 50  # a rare name may be a slip of a name that is at least this many times as frequent
+_SHORT = 5  # letters; in shorter names, such as `cat` and `car`, a different letter is no slip
 _MANY = 1000
 _BOOLEANS = {"true": "1", "false": "0"}
 
 
 def spelling(text: str) -> str:
-    """Returns what two ways to write one name have in common."""
+    """Returns the canonical spelling of a name, which is the same for all ways to write it."""
     folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
     number = _NUMBER.fullmatch(folded)
     if number is not None:
@@ -33,7 +33,7 @@ def spelling(text: str) -> str:
 
 
 def alike(texts: Iterable[str]) -> list[tuple[str, ...]]:
-    """Returns the groups of distinct texts that are spelled alike, in the order of their first."""
+    """Returns the groups of distinct texts with the same canonical spelling, in the order of their first texts."""
     groups: dict[str, list[str]] = {}
     for text in dict.fromkeys(texts):
         groups.setdefault(spelling(text), []).append(text)
@@ -41,7 +41,7 @@ def alike(texts: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def alike_names(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns the same of many names; only those that fold into one are looked at one by one."""
+    """Returns the groups that `alike` returns, faster for many names: only likely matches are compared one by one."""
     folded = _folded(names)
     if len(folded.unique()) == len(folded):
         return []
@@ -52,7 +52,7 @@ def alike_names(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def shared(one: Names, other: Names) -> list[tuple[str, str]]:
-    """Returns pairs of a name of one list and a name of another that are spelled alike; the lists share no name."""
+    """Returns pairs of names, one of each list, that are spelled alike; the lists must have no name in common."""
     if not len(one) or not len(other):
         return []
     found: Any = pc.index_in(_folded(one), value_set=_folded(other))
@@ -61,11 +61,13 @@ def shared(one: Names, other: Names) -> list[tuple[str, str]]:
 
 
 def misspelled(times: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Returns pairs of a rare name and one fifty times as frequent that is a letter away: one more, one less, another
-    one, or two that changed places; not the first letter, as in `typical` and `atypical`.
+    """Returns pairs of a rare name and a name at least fifty times as frequent that differs by one letter.
+
+    A letter is added, missing or another one, or two letters are swapped. The first letters must be the same, unlike
+    those of `typical` and `atypical`.
 
     Args:
-        times: how often each name is used; of more than a thousand names nothing is said.
+        times: how often each name is used; for more than a thousand names, no pair is returned.
     """
     if len(times) > _MANY:
         return []
@@ -89,7 +91,7 @@ def _a_letter_away(one: str, other: str) -> bool:
 
 
 def _folded(names: Sequence[str]) -> Any:
-    """Returns names in lower case without spaces around them and without what a number can be written without."""
+    """Returns names in lower case, without surrounding spaces and without redundant zeros of numbers."""
     array: Any = pc.utf8_lower(pc.utf8_trim_whitespace(Names.of(names).array))  # pyright: ignore[reportAttributeAccessIssue]
     array = pc.replace_substring_regex(array, r"^(-?[0-9]+)\.0+$", r"\1")
     return pc.replace_substring_regex(array, r"^(-?)0+([0-9]+)$", r"\1\2")

@@ -1,13 +1,13 @@
-"""Makes a dataset ready for one seed: what a model trains on, and what it is scored against.
+"""Prepares a dataset for one seed: the data that a model trains on, and the references that it is scored against.
 
-The steps, in order: the crowd is drawn (where one is simulated) or split into more annotators (where these are asked
-for), items are dealt into folds (the same), the training items are picked, their annotations are thinned (annotators
-dropped, then labels per item), annotators are forgotten (scenario `global`), and a share is held out. Annotations of
-dev and test items never train: they are the reference of items without gold, and validation.
+The steps, in order: draw the crowd (if it is simulated) or split annotators into more (if asked for); deal items into
+folds (if asked for); pick the training items; thin their annotations (drop annotators, then labels per item); remove
+the identity of annotators (scenario `global`); hold out a share. Annotations of dev and test items are never trained
+on: they are the reference of items without gold, and serve validation.
 
-Units (the sentences of tokens) stay whole: one of which any item has an annotation trains with all of its items, and
-all labels that one annotator gave to it are kept or left out together. Where every item is a unit of its own, all
-labels that one annotator gave to one item are held out together. Multi-label answers are never torn.
+Units (such as the sentences of tokens) stay whole. If any item of a unit has an annotation, all items of the unit
+train. All labels that one annotator gave to a unit are kept or left out together. If every item is its own unit, all
+labels that one annotator gave to one item are held out together. Multi-label answers are never divided.
 """
 
 from collections.abc import Mapping
@@ -42,28 +42,29 @@ ItemsPicked = Int32[np.ndarray, " picked"]
 def prepare(
     base: CrowdDataset, params: Mapping[str, Scalar], seed: int, heldout_fraction: int | float = 0.0
 ) -> TrialData:
-    """Makes a base dataset ready for one trial. Equal arguments give equal arrays.
+    """Prepares a base dataset for one trial. Equal arguments give equal arrays.
 
     Args:
-        base: from `catalogue.load`.
+        base: dataset from `catalogue.load`.
         params: dataset parameters, of which these are applied here:
-            `scenario` (`individual`, or `global`, which anonymous votes always are),
-            `training` (`split`: the train items, default where there are any; `all`: every annotated item),
-            `redundancy` (at most so many labels a training item, which are answers where these are multi-label, and
-            annotators a unit where items stand in units; with one seed, fewer lie inside more),
-            `allocation` (`adaptive`: so many labels on average, where they tell most, see `data.adaptive`),
-            `folds` (cross-validation instead of the dataset's own splits: see `_folded`),
+            `scenario` (`individual` or `global`; anonymous votes are always `global`),
+            `training` (`split`: the train items, the default if there are any; `all`: every annotated item),
+            `redundancy` (the most labels per training item; counts answers if these are multi-label, and annotators
+            per unit if items form units; with one seed, a smaller selection lies inside a larger one),
+            `allocation` (`adaptive`: that many labels per item on average, where they are most informative, see
+            `data.adaptive`),
+            `folds` (cross-validation instead of the dataset's own splits, see `_folded`),
             `annotator_dropout` (the share of annotators who are left out of training, in [0, 1)),
-            `annotators` (a real crowd's are split into so many, see `data.pseudo_annotators`),
+            `annotators` (the number that a real crowd is split into, see `data.pseudo_annotators`),
             `crowd`, `labels_per_item` (a simulated crowd in place of the real one, see `data.crowds_over_gold`).
-        seed: of the trial.
-        heldout_fraction: share of the training annotations that are taken out before the fit, in [0, 1), by whole
-            pairs of item (unit) and annotator; every item keeps one.
+        seed: the trial's seed.
+        heldout_fraction: share of the training annotations that are removed before the fit, in [0, 1), in whole pairs
+            of item (unit) and annotator; every item keeps one.
 
     Raises:
         UnknownName: a parameter is not known.
-        DataError: a value cannot be used, nothing is left to train on, or few labels have so many classes that the
-            tables of a fit cannot be held.
+        DataError: a value cannot be used, nothing is left to train on, or the labels are so few and the classes so many
+            that the tables of a fit cannot be held.
     """
     where = f"dataset {base.name}"
     own = tuple(base.params) if base.seed_dependent else (*base.params, *catalogue.FOLDER_PARAMS)
@@ -100,19 +101,19 @@ def prepare(
 
 
 def seed_matters(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fraction: int | float = 0.0) -> bool:
-    """Whether `prepare` may give other data for another seed: a crowd is drawn, or annotations are left out."""
+    """Returns whether `prepare` may give other data for another seed: it draws a crowd or leaves annotations out."""
     thins = params.get("redundancy") is not None or bool(params.get("annotator_dropout"))
     splits = any(params.get(name) is not None for name in ("annotators", "crowd", "folds"))
     return base.seed_dependent or thins or splits or heldout_fraction > 0
 
 
 def data_version(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fraction: int | float = 0.0) -> int:
-    """Returns the version of the rules by which `prepare` makes and `trial.scoring` reads such data.
+    """Returns the version of the rules by which `prepare` makes such data and `trial.scoring` reads it.
 
-    It is part of a trial's key, so that no trial is taken for one that was made by other rules. 1 where nothing but
-    rows and items decides. 2 where more does: multi-label answers are whole, and every class of them is scored; pairs
-    that come more than once are held out together; units are whole. 3 where soft answers, as such, make annotators'
-    true matrices. A crowd that a source draws repeats no pair.
+    The version is part of a trial's key, so that a trial made by other rules is not mistaken for this one.
+    1: rows and items alone decide. 2: multi-label answers are whole, and every class of them is scored; repeated pairs
+    are held out together; units are whole. 3: annotators' true matrices use the probabilities of soft answers. A
+    crowd that a source draws repeats no pair.
     """
     rows = base.annotations
     if base.scale == "multilabel":
@@ -154,11 +155,10 @@ def _in_place_of_the_real(base: CrowdDataset, params: Mapping[str, Scalar], seed
 
 
 def _folded(dataset: CrowdDataset, params: Mapping[str, Scalar], seed: int, where: str) -> CrowdDataset:
-    """Deals the annotated items into k folds and returns the dataset with splits by these: one fold tests, the next one
-    is the dev items, all others train.
+    """Returns the dataset with its annotated items dealt into k folds: one is test, the next is dev, all others train.
 
-    k seeds in a row, from a multiple of k, share a deal, and each tests another fold of it; the next k deal anew. Items
-    of the split `unlabelled` stay what they are, others without an annotation are left out.
+    k consecutive seeds, from a multiple of k, share one deal, and each tests another of its folds; the next k seeds
+    deal anew. Items of the split `unlabelled` keep their split; other items without an annotation are left out.
     """
     if params.get("folds") is None:
         return dataset
@@ -202,7 +202,7 @@ def _units(dataset: CrowdDataset, items: ItemsPicked) -> Int32[np.ndarray, " pic
 
 
 def _with_annotations(dataset: CrowdDataset, items: ItemsPicked, annotations: Annotations) -> Bool[np.ndarray, " n"]:
-    """Returns for each of these items whether it, or another item of its unit, has an annotation among these."""
+    """Returns for each of these items whether it, or another item of its unit, has a row in these annotations."""
     annotated = np.zeros(dataset.items.n_items, dtype=bool)
     annotated[items[annotations.labels_per_item > 0]] = True
     return dataset.items.whole_units(annotated)[items]
@@ -222,7 +222,7 @@ def _thinned(
         return annotations.take(_most_telling(dataset, annotations, int(labels), seeds, where))
     if isinstance(labels, int | float):
         if annotations.anonymous:
-            unit = None  # nothing says which votes for the items of a unit are one annotator's
+            unit = None  # it is unknown which votes within a unit are one annotator's
         together = unit is not None or dataset.scale == "multilabel"
         bundles = thinning.pairs_of(annotations, unit) if together else None
         draws = seeds.numpy("redundancy")
@@ -235,7 +235,7 @@ def _thinned(
 def _most_telling(
     dataset: CrowdDataset, annotations: Annotations, labels: int, seeds: SeedStream, where: str
 ) -> Bool[np.ndarray, " annotations"]:
-    """Returns which rows adaptive labelling keeps: of labels that are each one class of one item."""
+    """Returns a mask of the rows that adaptive labelling keeps; each label must be one class of one item."""
     several = "multi-label answers" if dataset.scale == "multilabel" else ""
     several = "items that stand in units" if dataset.items.unit is not None and not annotations.anonymous else several
     several = "soft labels" if annotations.probability is not None else several
@@ -256,7 +256,7 @@ def _anonymised(dataset: CrowdDataset, annotations: Annotations) -> Annotations:
 
 
 def _forgotten_crowd(crowd: TrueCrowd | None, annotator: np.ndarray, pseudo_annotator: np.ndarray) -> TrueCrowd | None:
-    """Returns the true matrices of pseudo-annotators: each those of who gave its rows."""
+    """Returns the true matrices of pseudo-annotators: each has the matrix of the annotator who gave its rows."""
     if crowd is None:
         return None
     return replace(crowd, group=crowd.group[annotator[np.unique(pseudo_annotator, return_index=True)[1]]])
@@ -287,7 +287,10 @@ def _training_data(
 
 
 def _validation(dataset: CrowdDataset, train: ItemsPicked, anonymous: bool) -> Validation | None:
-    """Returns the dev items that have annotations (with all of their units), where items have features at all."""
+    """Returns the dev items that have annotations, in whole units.
+
+    Returns None if there are no such items, or if items have neither features nor texts.
+    """
     dev = _untrained(dataset, "dev", train)
     dev = dev[_with_annotations(dataset, dev, dataset.annotations.of_items(dev))]
     if not len(dev) or (dataset.items.features is None and dataset.items.text is None):
@@ -298,14 +301,17 @@ def _validation(dataset: CrowdDataset, train: ItemsPicked, anonymous: bool) -> V
 
 
 def _untrained(dataset: CrowdDataset, split: str, train: ItemsPicked) -> Int32[np.ndarray, " untrained"]:
-    """Returns the items of a split that do not train; with `training: all`, annotated ones of any split do."""
+    """Returns the items of a split that are not trained on; with `training: all`, annotated items of any split are."""
     candidates = dataset.split == SPLITS.index(split)
     candidates[train] = False
     return np.flatnonzero(candidates).astype(np.int32)
 
 
 def _evaluation(dataset: CrowdDataset, train: ItemsPicked, training: TrainingData) -> dict[str, EvaluationSet]:
-    """Returns the training items, and those of dev and test that did not train; a set with no reference is left out."""
+    """Returns the evaluation sets of training items, and of dev and test items that are not trained on.
+
+    A dev or test set without any reference is left out.
+    """
     parts = {"train": train}
     parts |= {name: _untrained(dataset, name, train) for name in ("dev", "test")}
     sets: dict[str, EvaluationSet] = {}
@@ -346,5 +352,5 @@ def _known_classes(
     if dataset.gold.applies is None:
         return None
     known = dataset.gold.of_items(items, dataset.items.n_items).known_classes(len(items), dataset.n_classes)
-    known[~has_gold] = True  # their own answers are the reference, of every class
+    known[~has_gold] = True  # their own answers are the reference for every class
     return known

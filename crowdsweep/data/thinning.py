@@ -1,8 +1,7 @@
-"""Leaves annotations out: to a number of labels an item, of some annotators, or to score a fit by them.
+"""Leaves annotations out: to limit the labels per item, to drop annotators, or to score a fit by held-out labels.
 
-Each function returns a mask over the rows. A sample of a smaller size lies inside that of a larger one that was drawn
-with the same generator. Rows of one `bundle` are kept or left out together: all rows of an annotator on one item, or on
-one unit (`pairs_of`).
+Each `keep_…` function returns a mask over the rows. With the same generator, a smaller sample lies inside a larger one.
+Rows of one bundle are kept or left out together: all rows of an annotator on one item, or on one unit (`pairs_of`).
 """
 
 import numpy as np
@@ -16,7 +15,7 @@ UnitOfItem = Int32[np.ndarray, " items"]
 
 
 def pairs_of(annotations: Annotations, unit: UnitOfItem | None = None) -> Bundles:
-    """Returns bundles of the rows of one annotator on one item; with `unit`, on all items of one unit. O(A log A)."""
+    """Returns the bundle of each row: one for each pair of annotator and item (with `unit`: unit). O(A log A)."""
     place = annotations.item if unit is None else unit[annotations.item]
     return place.astype(np.int64) * annotations.n_annotators + annotations.annotator
 
@@ -29,14 +28,14 @@ def keep_labels(
     bundles: Bundles | None = None,
     unit: UnitOfItem | None = None,
 ) -> RowMask:
-    """Keeps at most that many labels (bundles) of each item (unit), drawn evenly; where there are fewer, all stay.
+    """Keeps at most that many labels (bundles) per item (unit), drawn evenly; all, if there are fewer.
 
     Args:
-        annotations: what is thinned.
-        labels: how many are kept, at least 1.
-        draws: decides which ones.
-        bundles: rows that stay together and count once; every row by itself where there are none.
-        unit: of each item; every item by itself where there are none. A bundle has rows of one unit only.
+        annotations: annotations to thin.
+        labels: number of labels to keep, at least 1.
+        draws: decides which labels are kept.
+        bundles: rows with the same bundle stay together and count once; None: each row is its own bundle.
+        unit: unit of each item; None: each item is its own unit. A bundle must have rows of one unit only.
     """
     bundle, first = _first_rows(annotations, bundles)
     item = annotations.item[first]
@@ -48,9 +47,9 @@ def keep_annotators(annotations: Annotations, dropped: int | float, draws: np.ra
     """Drops all rows of a share of the active annotators (rounded down), drawn evenly.
 
     Args:
-        annotations: what is thinned.
-        dropped: the share, in [0, 1).
-        draws: decides which ones.
+        annotations: annotations to thin.
+        dropped: share of the annotators to drop, in [0, 1).
+        draws: decides which annotators are dropped.
     """
     active = draws.permutation(np.flatnonzero(annotations.labels_per_annotator))
     kept = np.ones(annotations.n_annotators, dtype=bool)
@@ -64,22 +63,22 @@ def keep_for_fit(
     """Holds out a share of the rows (bundles), drawn evenly, so that every item keeps at least one. O(A log A).
 
     Args:
-        annotations: what is parted.
-        heldout: share to hold out, in [0, 1); fewer where too many items have but one.
-        draws: decides which ones.
-        bundles: rows that stay together and count once; every row by itself where there are none.
+        annotations: annotations to divide.
+        heldout: share to hold out, in [0, 1); fewer are held out if too many items have only one.
+        draws: decides which rows are held out.
+        bundles: rows with the same bundle stay together and count once; None: each row is its own bundle.
 
     Returns:
-        The rows that stay; the others are held out.
+        Mask of the rows to keep; the others are held out.
     """
     bundle, first = _first_rows(annotations, bundles)
     draw = draws.integers(1 << 32, size=len(first))
-    # Of each item the bundle with the lowest number stays: items of one unit mostly agree on which that is.
+    # Each item keeps the bundle with its lowest draw: for the items of one unit this is mostly the same bundle.
     of_row = draw[bundle]
     answered = np.flatnonzero(annotations.labels_per_item)
     least = np.minimum.reduceat(of_row, annotations.item_pointers[answered]) if len(of_row) else of_row
     lowest = np.flatnonzero(of_row == np.repeat(least, annotations.labels_per_item[answered]))
-    lowest = lowest[np.diff(annotations.item[lowest], prepend=-1) != 0]  # of several, the first
+    lowest = lowest[np.diff(annotations.item[lowest], prepend=-1) != 0]  # of equal draws, the first
     spare = np.ones(len(first), dtype=bool)
     spare[bundle[lowest]] = False
     kept = np.ones(len(first), dtype=bool)
@@ -88,10 +87,10 @@ def keep_for_fit(
 
 
 def _first_rows(annotations: Annotations, bundles: Bundles | None) -> tuple[Bundles, Int64[np.ndarray, " bundles"]]:
-    """Returns the bundle of each row, numbered 0, 1, … in the order of their first rows, and those rows."""
+    """Returns the bundle of each row, numbered 0, 1, … by first rows, and the first row of each bundle."""
     if bundles is None:
         return np.arange(len(annotations)), np.arange(len(annotations))
-    if (bundles[1:] >= bundles[:-1]).all():  # as rows are sorted by item and annotator, most are
+    if (bundles[1:] >= bundles[:-1]).all():  # mostly so, as rows are sorted by item and annotator
         begins = np.diff(bundles, prepend=-1) != 0
         return np.cumsum(begins) - 1, np.flatnonzero(begins)
     _, first, code = np.unique(bundles, return_index=True, return_inverse=True)
@@ -101,8 +100,8 @@ def _first_rows(annotations: Annotations, bundles: Bundles | None) -> tuple[Bund
 
 
 def _rank_within(group: Int32[np.ndarray, " bundles"], draws: np.random.Generator) -> Int64[np.ndarray, " bundles"]:
-    """Returns each bundle's place, from 0, in a random order of those of its group; groups ascend."""
-    # Group and draw in one integer: a fraction of the time of a sort by two columns.
+    """Returns each bundle's rank, from 0, in a random order within its group; groups must ascend."""
+    # Group and draw are packed into one integer: this sorts in a fraction of the time of two columns.
     order = np.argsort((group.astype(np.int64) << 32) | draws.integers(1 << 32, size=len(group)), kind="stable")
     sizes = np.bincount(group)
     first = np.cumsum(sizes) - sizes

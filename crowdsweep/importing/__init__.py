@@ -1,5 +1,5 @@
-"""Labels from other people's files: which form a file has, which column is what, and a dataset folder made of them.
+"""Imports labels from other people's files: finds a file's form and the roles of its columns, writes a dataset folder.
 
-`forms` reads each form as plain rows (`rows`), `registry` lists them, `guess` tells which one a file is, and `write`
-makes a folder. Nothing here knows how a dataset is coded.
+`forms` reads each form as plain rows (`rows`), `registry` lists the forms, `guess` guesses the form of a file, and
+`write` writes the dataset folder. Nothing here depends on how a dataset is coded.
 """

@@ -1,6 +1,6 @@
-"""New answers join a dataset's folder: all that is new of them, or nothing.
+"""Adds new answers to a dataset folder: all of those that are new, or nothing.
 
-Its files stay a person's: columns that nobody reads stand as they stood, and so do separators and packing.
+The files stay as the user made them: columns that are not read, separators and compression do not change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,16 +37,16 @@ _ANSWER = ("item", "annotator", "label")
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
-    """What was added to a dataset's folder.
+    """Summary of what was added to a dataset folder.
 
     Attributes:
-        answers: that were new.
-        items, annotators: that these are of.
-        new_items, new_annotators: that the dataset did not have.
-        gold: items that have gold now and had none.
-        total: labels that the dataset has now.
-        told: what a person should know of the answers that were not simply added.
-        notes: what else, in sentences.
+        answers: number of answers that were new.
+        items, annotators: number of items and annotators of the new answers.
+        new_items, new_annotators: number of items and annotators that the dataset did not have.
+        gold: number of items that have gold now and had none.
+        total: number of labels that the dataset has now.
+        told: what the user should know of answers that were not simply added.
+        notes: what else the user should know, in sentences.
     """
 
     answers: int
@@ -60,7 +60,7 @@ class Added:
     notes: Sequence[str] = ()
 
     def __str__(self) -> str:
-        """Returns what was added, in a line."""
+        """Returns the summary in one line."""
         if not (self.answers or self.gold or self.new_items):
             return f"nothing is new, nothing was added; {self.total:,} labels"
         gold = f", gold of {self.gold:,} items" if self.gold else ""
@@ -71,7 +71,7 @@ class Added:
 
 
 def folder_named(name: str) -> Path:
-    """Returns the folder of a dataset that answers can be added to: by its path, or its name on the search path.
+    """Returns the folder of a dataset that answers can be added to, by its path or by its name on the search path.
 
     Raises:
         DataError, UnknownName: there is no such folder.
@@ -85,7 +85,7 @@ def folder_named(name: str) -> Path:
 
 
 def missing_in(folder: Path, given: Sequence[str] | None = None) -> Missing:
-    """Returns what stands for a missing value in answers that join a dataset's folder: what is given, else as there."""
+    """Returns the rule for missing values in new answers: the given words, else the rule of the dataset folder."""
     if given is not None:
         return Missing.of(given)
     about = read_description(folder)
@@ -100,19 +100,21 @@ def read_answers(
     columns: Mapping[str, str | None],
     tell: Callable[[str], object] = lambda _: None,
 ) -> ImportedRows:
-    """Reads a file of new answers. What it is, is guessed as `guess_file` does, and where that is not sure, by the
-    items, annotators and labels that the dataset has.
+    """Reads a file of new answers.
+
+    Form and columns are guessed as by `guess_file`. If that guess has doubts, columns are guessed by the items,
+    annotators and labels of the dataset.
 
     Args:
-        path: of the file.
-        folder: of the dataset.
-        missing: what stands for a missing value in the file; None for what does in the folder.
-        form: of the file; guessed where it is None.
-        columns: of the file, by what they are, as fields of `Asked`.
-        tell: takes what the file is taken for, before it is read.
+        path: the file of new answers.
+        folder: the dataset folder.
+        missing: words for a missing value in the file; None for the rule of the folder.
+        form: form of the file; None to guess it.
+        columns: columns of the file by their role, as fields of `Asked`.
+        tell: is called with what the file is taken for, before the file is read.
 
     Raises:
-        DataError, UnknownName: as `guess_file` and `read_form`; or the folder is none of a dataset.
+        DataError, UnknownName: as `guess_file` and `read_form`; or the folder is no dataset folder.
         BadInput: as `settled`.
     """
     scale = read_description(folder).scale
@@ -135,18 +137,18 @@ def add_answers(
     contradictions: Contradictions = "refuse",
     new_classes: Sequence[str] = (),
 ) -> Added:
-    """Adds answers, and what comes with them of items, to a dataset's folder.
+    """Adds answers, and the gold, texts and images of their items, to a dataset folder.
 
     Args:
         imported: the answers.
-        folder: of the dataset.
+        folder: the dataset folder.
         contradictions: as for `compared`.
         new_classes: labels of classes that the dataset does not have yet.
 
     Raises:
-        DataError: the folder is none of a dataset with known annotators, or cannot be written; a label is no class;
-            answers, gold or texts contradict what stands there; new items or annotators have not what the others have.
-            The folder is as it was then.
+        DataError: the folder holds no dataset with known annotators, or cannot be written; a label is no class;
+            answers, gold or texts contradict those in the folder; new items or annotators lack data that the others
+            have. The folder is not changed then.
     """
     with changed_together(folder) as place:
         before = _read(folder)
@@ -186,7 +188,7 @@ def add_answers(
 
 
 def _read(folder: Path) -> CrowdDataset:
-    """Reads a folder without features, of which answers say nothing."""
+    """Reads a dataset folder without features, which new answers do not change."""
     return read_folder(folder, features="none", annotator_features="none")
 
 
@@ -207,7 +209,7 @@ def _more_classes(given: Sequence[str], classes: Classes) -> list[str]:
 
 
 def _standing(path: Path, rows: Iterable[Row], classes: Classes) -> Mapping[Pair, dict[Labels, None]]:
-    """Returns what those who gave these answers have said of the same items."""
+    """Returns the existing answers of the same pairs of item and annotator."""
     pairs = {(row.item, row.annotator) for row in rows}
     found: dict[Pair, dict[Labels, None]] = {}
     for _, record in records(path, _ANSWER):
@@ -218,14 +220,14 @@ def _standing(path: Path, rows: Iterable[Row], classes: Classes) -> Mapping[Pair
 
 
 def _unknown(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Returns the names that are not known, each once."""
+    """Returns the names that are not known, without repeats."""
     given = list(dict.fromkeys(names))
     places = Names.of(known).places_of(given)
     return [name for name, place in zip(given, places.tolist(), strict=True) if place < 0]
 
 
 def _check_features(folder: Path, items: Sequence[str], annotators: Sequence[str]) -> None:
-    """Refuses new items and annotators of whom the dataset's features are not known."""
+    """Refuses new items and annotators that have no features if the dataset has features."""
     missing = read_description(folder).missing
     try:
         for kind in folder_files.feature_kinds(folder) if items else ():
@@ -247,7 +249,7 @@ def _write_answers(path: Path, target: Path, new: New) -> None:
 
 
 def _used(more_classes: Sequence[str], imported: ImportedRows, new: New) -> list[str]:
-    """Returns the classes that answers or gold brought."""
+    """Returns the new classes that answers or gold use."""
     used = {label for row in new.rows for label in row.labels}
     used |= {label for labels in imported.gold.values() for label in labels}
     return [label for label in more_classes if label in used]
@@ -267,14 +269,14 @@ def _add_classes(folder: Path, place: Path, before: CrowdDataset, more: Sequence
 
 
 def _add_shown(folder: Path, place: Path, shown_of: Mapping[str, Mapping[str, object]]) -> None:
-    """Keeps what annotators saw of new items."""
+    """Writes what annotators saw of new items, together with that of known items."""
     if shown_of:
         known = read_shown(folder)
         write_shown(place / SHOWN_FILE, [*known, *shown_of], {**known, **shown_of})
 
 
 def _read_back(folder: Path, place: Path) -> CrowdDataset:
-    """Reads the dataset as it will be, of the files that change and of links to the others."""
+    """Reads the dataset as it will be, from the files that change and from links to the others."""
     others = [name for name in names_in(folder) if is_file(folder / name) and not stands(place / name)]
     for name in others:
         (place / name).symlink_to((folder / name).resolve())
@@ -295,7 +297,7 @@ def _notes(
     items: Sequence[str],
     annotators: Sequence[str],
 ) -> Iterator[str]:
-    """Yields a sentence on everything that may have been meant in another way."""
+    """Yields a sentence on everything that the user may have meant in another way."""
     others = [name for name in header_of(path) if name not in READ_COLUMNS["annotations"]]
     if others and n_answers:
         yield f"{path.name} has further columns ({', '.join(others[:5])}), which are empty where answers were added"

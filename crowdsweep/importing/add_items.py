@@ -1,4 +1,4 @@
-"""What new answers bring for the items: gold, texts, images, and new items."""
+"""Adds what new answers bring for items: gold, texts, images, and new items."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -22,21 +22,21 @@ _NAMED = 5
 def add_items(
     imported: ImportedRows, folder: Path, place: Path, before: CrowdDataset, classes: Classes, new: Sequence[str]
 ) -> int:
-    """Writes the items file of a dataset's folder anew where gold or items join it.
+    """Rewrites the items file of a dataset folder if gold or items are added.
 
     Args:
         imported: the answers, in classes of the dataset.
-        folder: of the dataset.
-        place: where files of it are written that change.
-        before: the dataset so far.
-        classes: of it.
-        new: items that it does not have.
+        folder: the dataset folder.
+        place: folder for new versions of changed files.
+        before: the dataset before the addition.
+        classes: classes of the dataset.
+        new: items that the dataset does not have.
 
     Returns:
-        How many items have gold now and had none.
+        Number of items that have gold now and had none.
 
     Raises:
-        DataError: gold, a text or an image contradicts what stands there, or new items have not what the others have.
+        DataError: gold, a text or an image contradicts the folder's, or new items lack data that the others have.
     """
     gold = {item: labels for item, labels in imported.gold.items() if labels}
     if gold and before.gold.applies is not None:
@@ -77,7 +77,7 @@ def add_items(
 
 
 def _from_folder(imported: ImportedRows, images: Images) -> dict[str, str]:
-    """Returns the files of images from the dataset's folder of images on."""
+    """Returns the image file of each item, relative to the dataset's folder of images."""
     here, there = imported.source.resolve().parent, images.folder.resolve()
     found = {item: os.path.relpath(here / name, there) for item, name in imported.image.items()}
     if outside := [item for item, name in found.items() if leads_out(name)]:
@@ -95,7 +95,7 @@ def _check_new(
     path: Path | None,
     new: Sequence[str],
 ) -> None:
-    """Refuses new items of which the file does not say what stands there of the others."""
+    """Refuses new items that lack data, such as texts, which the items file has of the others."""
     lacking = [name for name in _SAID_OF_ITEMS if name in header]
     lacking = [name for name in lacking if name not in said or not all(said[name].get(item) for item in new)]
     if new and lacking:
@@ -113,7 +113,7 @@ def _new_gold(
     listed: Mapping[str, Mapping[str, str]],
     classes: Classes,
 ) -> dict[str, str]:
-    """Returns gold of items that had none, as it is written."""
+    """Returns the gold of items that had none, as written to the items file; refuses gold that contradicts it."""
     fresh: dict[str, str] = {}
     contrary: list[str] = []
     for item, labels in gold.items():

@@ -1,4 +1,4 @@
-"""Comparison of new answers with those of a dataset: which are new, which repeat one, which contradict one."""
+"""Compares new answers with those of a dataset: which are new, which repeat one, which contradict one."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,12 +20,12 @@ _NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class New:
-    """The answers, items and annotators that are new.
+    """Answers that are new, and those that they replace.
 
     Attributes:
         rows: answers to add.
-        replaced: pairs whose answers go, as others take their place.
-        told: what a person should know of the others.
+        replaced: pairs whose existing answers are removed, since new ones replace them.
+        told: what the user should know of repeated and contradicting answers.
     """
 
     rows: Sequence[Row]
@@ -34,16 +34,17 @@ class New:
 
 
 def in_classes_of(imported: ImportedRows, classes: Classes, new: Collection[str], where: Path) -> ImportedRows:
-    """Returns answers and gold with labels as a dataset has them: a label of a class, else the name of one.
+    """Returns answers and gold with the labels of a dataset's classes; a file may use a class's label or its name.
 
     Args:
-        imported: as they stood in a file.
-        classes: of the dataset.
-        new: labels of classes that it does not have yet.
-        where: its folder, for messages.
+        imported: answers and gold as written in a file.
+        classes: classes of the dataset.
+        new: labels of classes that the dataset does not have yet.
+        where: folder of the dataset, for messages.
 
     Raises:
-        DataError: a label is no class; says which is nearest.
+        DataError: a label is no class (the message names the nearest one), or an answer has several classes and those
+            of the dataset have one.
     """
     if imported.multilabel and not classes.joined:
         raise DataError(
@@ -80,17 +81,17 @@ def in_classes_of(imported: ImportedRows, classes: Classes, new: Collection[str]
 def compared(
     rows: Iterable[Row], standing: Mapping[Pair, Collection[Labels]], contradictions: Contradictions, where: str
 ) -> New:
-    """Returns what of some answers is new.
+    """Returns the answers that are new.
 
-    An answer that stands there already, or came before, is left out. One that gives a pair of item and annotator
-    another label contradicts what stands there, or came before: it is refused, kept beside that, or replaces it, the
-    last one of several. The same answers again are never new then.
+    An answer that the dataset has already, or that came before in `rows`, is left out. An answer that gives a pair of
+    item and annotator another label contradicts the earlier one. It is refused, or kept beside the earlier one, or
+    replaces it; of several, the last one does. The same answers added a second time are then never new.
 
     Args:
         rows: the answers, in their order.
-        standing: labels that a pair has.
-        contradictions: what becomes of those.
-        where: the answers come from, for the message.
+        standing: labels that the dataset has for each pair.
+        contradictions: what to do with contradicting answers.
+        where: where the answers come from, for the message.
 
     Raises:
         DataError: there are contradictions, and they are refused.

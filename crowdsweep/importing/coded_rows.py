@@ -1,4 +1,4 @@
-"""Answers as codes: a row takes 12 bytes beside the distinct names, however long these are."""
+"""Answers as codes: a row takes 12 bytes besides the distinct names, however long these are."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from jaxtyping import Int32
 
 from crowdsweep.data.on_disk.tables import Column, coded
 
-_PIECE = 1 << 16  # rows that are made objects at a time
+_PIECE = 1 << 16  # rows that are turned into objects at a time
 
 
 class Row(NamedTuple):
@@ -17,8 +17,8 @@ class Row(NamedTuple):
 
     Attributes:
         item, annotator: ids.
-        labels: the class, or the classes of a multi-label answer, in order; none where it chose none.
-        weight: how much it counts, as it stood in the file; empty means one.
+        labels: the class, or the classes of a multi-label answer, in order; empty if it chose none.
+        weight: how much the answer counts, as written in the file; empty means one.
     """
 
     item: str
@@ -29,13 +29,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CodedRows(Sequence[Row]):
-    """Answers in the order of their file.
+    """Answers as coded columns, in the order of their file.
 
     Attributes:
-        item, annotator: ids; a text that no row has is not among theirs.
-        label: int32 [rows], a code in `labels`.
+        item, annotator: ids; every distinct text of these columns occurs in some row.
+        label: int32 [rows], codes into `labels`.
         labels: the distinct answers, each with its classes.
-        weight: as they stood in the file; None where no row has one.
+        weight: weights as written in the file; None if no row has one.
     """
 
     item: Column
@@ -46,7 +46,7 @@ class CodedRows(Sequence[Row]):
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "CodedRows":
-        """Returns these answers, in this order."""
+        """Returns these answers as codes, in this order."""
         if isinstance(rows, CodedRows):
             return rows
         code: dict[tuple[str, ...], int] = {}
@@ -74,7 +74,7 @@ class CodedRows(Sequence[Row]):
             yield from self._rows(slice(start, start + _PIECE))
 
     def _row(self, index: int) -> Row:
-        place = range(len(self))[index]  # an index that is none is refused, and -1 is the last
+        place = range(len(self))[index]  # raises for an index out of range; -1 is the last row
         return self._rows(slice(place, place + 1))[0]
 
     def _rows(self, some: slice) -> list[Row]:

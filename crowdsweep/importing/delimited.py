@@ -1,4 +1,4 @@
-"""Tables row by row: CSV with commas, semicolons, tabs or bars, packed or not; what was saved as JSON or Parquet."""
+"""Reads tables row by row: CSV with commas, semicolons, tabs or bars, gzipped or not; tables in JSON or Parquet."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -26,15 +26,15 @@ _TABLE = "a table of text (CSV)"
 def records(
     path: Path, columns: Sequence[str], on_blank: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields (where it stands, record) of a table whose header has these columns.
+    """Yields (place for messages, record) for each row of a table.
 
     Args:
         path: the file.
-        columns: that it has to have.
-        on_blank: is called for each row of which every cell is empty: that is no row, as a blank line is none.
+        columns: columns that the table must have.
+        on_blank: is called for each row whose cells are all empty; such a row is skipped like a blank line.
 
     Raises:
-        DataError: the file is no such table; says which line is not.
+        DataError: the file is no such table; the message says which line is wrong.
     """
     header = header_of(path)
     missing = [name for name in columns if name not in header]
@@ -66,7 +66,7 @@ def header_of(path: Path) -> list[str]:
 
 
 def kind_of(path: Path) -> str:
-    """Returns what a table is saved as: csv, json or parquet."""
+    """Returns the file format of a table: csv, json or parquet."""
     if is_parquet(path):
         return "parquet"
     return "json" if first_character(path, "a table") in ("[", "{") else "csv"

@@ -1,4 +1,4 @@
-"""Features of items that stand beside the answers: columns of numbers, one for each item."""
+"""Features of items in the table of answers: columns of numbers with one number per item."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from crowdsweep.errors import DataError, shown
 
 
 class FeaturesOfItems:
-    """Gathers the numbers of these columns by item."""
+    """Gathers the numbers in these columns, by item."""
 
     def __init__(self, columns: Sequence[str], missing: Missing) -> None:
         self.columns = tuple(columns)
@@ -16,10 +16,10 @@ class FeaturesOfItems:
         self._missing = missing
 
     def add(self, item: str, record: Mapping[str, str], where: str) -> None:
-        """Adds what a row says of its item.
+        """Adds the features that a row has of its item.
 
         Raises:
-            DataError: a cell is no finite number, or the item had another before.
+            DataError: a cell is no finite number, or an earlier row has another number for the item.
         """
         if not self.columns:
             return

@@ -1,4 +1,4 @@
-"""From a file of labels to the folder of a dataset, and what a person should know of the way there."""
+"""Turns a file of labels into a dataset folder, and reports what the user should know of the result."""
 
 import shlex
 from collections import Counter
@@ -20,17 +20,17 @@ from crowdsweep.importing.rows import Asked, ImportedRows
 from crowdsweep.importing.several import named_together, parted
 from crowdsweep.importing.write import write_rows
 
-_MANY = 200_000  # names, of which only case, spaces around them and zeros of numbers are looked at
+_MANY = 200_000  # names; of that many, only case, surrounding spaces and zeros of numbers are compared
 
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """A file of labels that became a dataset's folder.
+    """Result of importing a file of labels into a dataset folder.
 
     Attributes:
-        rows: as they stood in the file.
-        dataset: of the folder.
-        asked: what a person said of the file.
+        rows: the labels as written in the file.
+        dataset: the dataset in the folder.
+        asked: what the user said of the file.
     """
 
     rows: ImportedRows
@@ -38,7 +38,7 @@ class Imported:
     asked: Asked
 
     def doubtful(self) -> Iterator[str]:
-        """Yields a sentence on everything that may have been meant in another way."""
+        """Yields a sentence on everything that the user may have meant in another way."""
         yield from _likely_no_answers(self.rows)
         yield from _spelled_alike(self.rows)
         if self.asked.scale is None:
@@ -57,15 +57,15 @@ def import_file(
     title: str = "",
     beside: Callable[[CrowdDataset], Mapping[str, str]] | None = None,
 ) -> Imported:
-    """Writes a file of labels as a dataset folder: whole, or not at all.
+    """Writes a file of labels as a dataset folder, as a whole or not at all.
 
     Args:
         form, path, asked: as for `read_form`.
         folder, title, beside: as for `write_rows`.
-        normalise: whether names that differ only in spelling become one.
+        normalise: whether to join names that differ only in spelling.
 
     Raises:
-        DataError: the file cannot be taken so, or the folder holds files already.
+        DataError: the file cannot be read in this form, or the folder holds files already.
     """
     rows = read_form(form, path, asked)
     if asked.scale == "multilabel" and not rows.multilabel:
@@ -77,7 +77,7 @@ def import_file(
 
 
 def _likely_no_answers(imported: ImportedRows) -> Iterator[str]:
-    """Yields a sentence on each class that is called as other programs write an answer that was not given."""
+    """Yields a sentence on each class whose name may stand for an answer that was not given."""
     counts = Counter[str]()
     for labels, times in zip(imported.coded.labels, np.bincount(imported.coded.label).tolist(), strict=True):
         counts.update(dict.fromkeys(labels, times))
@@ -89,7 +89,7 @@ def _likely_no_answers(imported: ImportedRows) -> Iterator[str]:
 
 
 def _likely_ordinal(dataset: CrowdDataset) -> Iterator[str]:
-    """Yields a sentence where classes look like the steps of a scale."""
+    """Yields a sentence if the classes look like the steps of a rating scale."""
     if dataset.scale == "nominal" and look_like_ratings(labels := dataset.class_labels):
         yield (
             f"the classes are the numbers {labels[0]} to {labels[-1]}: where these are the steps of a scale, such as "
@@ -98,7 +98,7 @@ def _likely_ordinal(dataset: CrowdDataset) -> Iterator[str]:
 
 
 def _likely_several(dataset: CrowdDataset) -> Iterator[str]:
-    """Yields a sentence where a class looks like several others in one cell."""
+    """Yields a sentence if a class looks like several other classes in one cell."""
     if together := named_together(dataset.class_labels):
         yield (
             f"{shown(together)} looks like several classes: where an answer may name several, begin anew with "
@@ -107,7 +107,7 @@ def _likely_several(dataset: CrowdDataset) -> Iterator[str]:
 
 
 def _spelled_alike(imported: ImportedRows) -> Iterator[str]:
-    """Yields a sentence on the classes, items and annotators that differ only in spelling."""
+    """Yields a sentence each on classes, items and annotators whose names differ only in spelling."""
     classes = [label for labels in imported.coded.labels for label in labels]
     classes += [label for given in imported.gold.values() for label in given]
     people = imported.coded.annotator.texts

@@ -1,4 +1,4 @@
-"""Trusted classes that come with labels: in a column of the table, or in a table of their own.
+"""Gold classes that come with labels: in a column of the table, or in a table of their own, such as:
 
 picture,gold
 p1,cat
@@ -13,13 +13,13 @@ from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.rows import Gathering
 from crowdsweep.paths import is_file
 
-_ITEM_COLUMNS = ("item", "task")  # of a file of gold, beside what the labels' own file calls them
-_GOLD_COLUMNS = ("gold", "truth", "label")  # in the order in which they are looked for
-_NAMED = 5  # items of a note
+_ITEM_COLUMNS = ("item", "task")  # in a gold file, besides the name in the file of labels
+_GOLD_COLUMNS = ("gold", "truth", "label")  # in order of preference
+_NAMED = 5  # items named in a note
 
 
 class GoldClasses:
-    """Trusted classes by item, one each."""
+    """Gathers the gold class of each item."""
 
     def __init__(self, missing: Missing) -> None:
         self._missing = missing
@@ -27,10 +27,10 @@ class GoldClasses:
         self.found: dict[str, tuple[str, ...]] = {}
 
     def add(self, item: str, label: str, where: str) -> None:
-        """Adds the class of an item; nothing where the cell is empty, or lists several, a line each.
+        """Adds the class of an item; adds none if the cell is empty or lists several classes, one per line.
 
         Raises:
-            DataError: the item has another already.
+            DataError: the item has another class already.
         """
         if self._missing(label):
             return
@@ -44,7 +44,7 @@ class GoldClasses:
             )
 
     def note(self, gathered: Gathering) -> None:
-        """Notes the items that have several classes in one cell: any of them is right, and none is the gold."""
+        """Adds a note on the items with several classes in one cell: any of them is right, and none is the gold."""
         if self._several:
             told = ", ".join(map(shown, list(self._several)[:_NAMED])) + (", …" if len(self._several) > _NAMED else "")
             gathered.notes.append(
@@ -53,15 +53,15 @@ class GoldClasses:
             )
 
     def add_file(self, gathered: Gathering, path: Path, item: str, label: str = "gold") -> None:
-        """Adds the classes of a file of gold, and notes which of its items have no answer.
+        """Adds the classes in a gold file, and a note on its items without an answer.
 
         Args:
             gathered: the answers.
-            path: the file.
-            item, label: what its columns of items and classes may be called too: as in the file of labels.
+            path: the gold file.
+            item, label: names of the item and label columns in the file of labels; the gold file may use them too.
 
         Raises:
-            DataError: it has no such columns, an item without an id, or with two classes.
+            DataError: the file lacks these columns, or has an item without an id or with two classes.
         """
         answered = gathered.items
         item_column, gold_column = _columns(path, item, label)
@@ -78,12 +78,12 @@ class GoldClasses:
 
 
 def gold_file(asked: str | None, header: Sequence[str], path: Path) -> Path | None:
-    """Returns the file that `--gold` names; None where it names a column, or nothing.
+    """Returns the file that `--gold` names; None if it names a column or is not given.
 
     Args:
-        asked: what stands behind `--gold`.
-        header: of the table of labels.
-        path: of the same, for the message.
+        asked: value of `--gold`.
+        header: header of the table of labels.
+        path: path of the table of labels, for the message.
 
     Raises:
         DataError: there is neither such a column nor such a file.
@@ -96,7 +96,7 @@ def gold_file(asked: str | None, header: Sequence[str], path: Path) -> Path | No
 
 
 def _columns(path: Path, item: str, label: str) -> tuple[str, str]:
-    """Returns which columns of a file of gold are the items and the classes."""
+    """Returns the columns of items and of classes in a gold file."""
     header = header_of(path)
     item_column = next((name for name in (item, *_ITEM_COLUMNS) if name in header), None)
     rest = [name for name in header if name != item_column]

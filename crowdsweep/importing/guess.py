@@ -1,4 +1,4 @@
-"""The guess of a file of labels: its form of `data import`, the roles of its columns, and the doubts."""
+"""Guesses what a file of labels is: its form for `data import`, the roles of its columns, and the doubts."""
 
 import csv
 import io
@@ -36,7 +36,7 @@ from crowdsweep.importing.rows import Asked
 from crowdsweep.paths import is_file, is_folder
 
 ROWS = 20_000
-"""Of a table that are looked at."""
+"""Most rows of a table that are looked at."""
 _LINES_SHOWN = 3
 _MATRICES = ("matrix", "cleanlab", "snorkel")
 _FEWEST_COLUMNS = 3  # of a table of answers: items, annotators, labels
@@ -47,13 +47,13 @@ class Guess:
     """What a file is taken for.
 
     Attributes:
-        form: of `data import`.
-        asked: its columns.
-        what: the same in words, for people.
-        header: of a table; empty where the file is none.
-        first: its first lines, cut to be shown.
-        doubts: what is not sure, in sentences; empty where all is.
-        notes: what else may be meant, in sentences.
+        form: form for `data import`.
+        asked: roles of the columns.
+        what: form and roles in words, for people.
+        header: header of a table; empty if the file is no table.
+        first: first rows of a table, with cells shortened for display.
+        doubts: what is not sure, in sentences; empty if everything is.
+        notes: what else columns may mean, in sentences.
     """
 
     form: str
@@ -70,11 +70,11 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
 
     Args:
         path: the file, or the folder of an export.
-        told: columns (and the question) that a person named: these stand.
-        form: the form that a person named.
+        told: columns (and the question) that the user named; these are kept.
+        form: the form that the user named.
 
     Raises:
-        DataError: there is no such file, it is empty, or it is no table and none of the forms.
+        DataError: there is no such file, it is empty, or it is neither a table nor one of the forms.
         UnknownName: there is no such form, or no such column.
     """
     told = told or Asked()
@@ -109,11 +109,13 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
 
 
 def guess_by_cells(path: Path, told: Asked, known: Mapping[str, Collection[str]]) -> Guess:
-    """Returns what a table with a row per answer is taken for, where more than half of what is in a column is known.
+    """Returns what a table with a row per answer is taken for, given known items, annotators and labels.
+
+    A column has a role if it is the only one more than half of whose distinct values are known for that role.
 
     Args:
         path, told: as for `guess_file`.
-        known: items, annotators and labels, by role.
+        known: known items, annotators and labels, by role.
 
     Raises:
         DataError, UnknownName: as `guess_file`.
@@ -130,10 +132,10 @@ def guess_by_cells(path: Path, told: Asked, known: Mapping[str, Collection[str]]
 
 
 def settled(path: Path, guess: Guess) -> Guess:
-    """Returns a guess that is sure.
+    """Returns the guess if it has no doubts.
 
     Raises:
-        BadInput: the guess is not sure; the message has the doubts, the columns and the options that settle it.
+        BadInput: the guess has doubts; the message has the doubts, the columns and the options that settle them.
     """
     if guess.doubts:
         said = " ".join(f"--{role} {shown(column)}" for role, column in _columns(guess.asked).items())
@@ -146,7 +148,7 @@ def settled(path: Path, guess: Guess) -> Guess:
 
 
 def shown_columns(guess: Guess) -> list[str]:
-    """Returns the first lines of a table, a column below the other, to be shown."""
+    """Returns the first rows of a table for display, one line per column."""
     width = max(map(len, map(_cut, guess.header)), default=0)
     columns = zip(guess.header, zip(*guess.first, strict=True), strict=True)
     return [f"  {_cut(name):<{width}}  {'  '.join(cells)}" for name, cells in columns]
@@ -219,7 +221,7 @@ def _guess_answers(
     beside: Mapping[str, str],
     first: tuple[tuple[str, ...], ...],
 ) -> Guess:
-    """Returns what a table with a row per answer is taken for, given the columns that were told and gold beside it."""
+    """Returns what a table with a row per answer is taken for, given the columns and the gold file that were named."""
     found = roles_of(table, inside)
     columns = {**found.columns, **beside}
     if listed := holds_lists(table, columns):
@@ -242,12 +244,12 @@ def _guess_answers(
 
 
 def _beside_roles(told: Asked) -> dict[str, str]:
-    """Returns the columns that a person named and that may have a role as well."""
+    """Returns the columns that the user named for features or images; they may have a role as well."""
     return {name: name for name in told.features or ()} | ({"image": told.image} if told.image else {})
 
 
 def _column_hints(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
-    """Yields what further columns may be meant for, and how to say so."""
+    """Yields notes on what further columns may mean, with the options that say so."""
     if numbers := likely_features(table, columns):
         options = " ".join(f"--features {shlex.quote(name)}" for name in numbers[:8])
         more = " …" if len(numbers) > 8 else ""
@@ -262,7 +264,7 @@ def _column_hints(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
 
 
 def _with_gold(path: Path, told: Asked, form: str) -> Asked:
-    """Returns what was told of a matrix, with its column of gold where the name of one says so."""
+    """Returns what the user said of a matrix, with a gold column if the name of a column says so."""
     if form not in _MATRICES or told.gold is not None or path.suffix == ".npy" or not is_file(path):
         return told
     return replace(told, gold=next((name for name in header_of(path) if is_gold(name)), None))
@@ -273,13 +275,13 @@ def _some(path: Path) -> list[dict[str, str]]:
 
 
 def _columns(asked: Asked) -> dict[str, str]:
-    """Returns the columns that are named, by role."""
+    """Returns the columns that the user named, by role."""
     named = {role: getattr(asked, role) for role in ("item", "annotator", "label", "gold", "weight", "text")}
     return {role: column for role, column in named.items() if column is not None}
 
 
 def _form_of_json(path: Path) -> str:
-    """Returns the tool that wrote a JSON file, by the keys of its first record."""
+    """Returns the form of a JSON file, by the keys of its first record."""
     with opened_text(path) as file:
         try:
             first = next((record for _, record in objects_of(path, file)), {})
@@ -298,7 +300,7 @@ def _form_of_json(path: Path) -> str:
         ("prodigy", bool({"_input_hash", "_annotator_id", "_session_id", "accept"} & keys)),
         ("csv", table),
         ("doccano", "label" in keys and bool({"id", "text", "data", "filename"} & keys)),
-        ("label-studio", "annotator" in keys),  # JSON_MIN, whose other keys are the person's own
+        ("label-studio", "annotator" in keys),  # JSON_MIN, whose other keys the user has chosen
     )
     nested = first.get("annotations")
     if isinstance(nested, list) and nested and isinstance(nested[0], dict) and "result" not in nested[0]:
@@ -319,12 +321,12 @@ def _form_of_json(path: Path) -> str:
 
 
 def _named_table(path: Path) -> bool:
-    """Whether JSON holds a table, with a column named for annotators and one for labels."""
+    """Returns whether a JSON file holds a table with a column named for annotators and one for labels."""
     return one_of_each(Table(header=tuple(header_of(path)), rows=[]))
 
 
 def _check_answers(path: Path, given: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuses an object of objects that are no answers of annotators: what one of them holds, no other does."""
+    """Refuses an object of objects whose keys are no annotators: most keys have only values that no other key has."""
     by_key: dict[str, list[str]] = {}
     for answers in given.values():
         for key, value in answers.items():
@@ -341,12 +343,12 @@ def _check_answers(path: Path, given: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _answered(record: Mapping[str, Any]) -> bool:
-    """Whether a record has a question as Argilla 1's data sets have it."""
+    """Returns whether a record has a question as datasets of Argilla 1 have it."""
     return any(isinstance(value, dict) and {"user_id", "value"} <= set(value) for value in record.values())
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    """Returns names as a line of CSV, as they stand in the file, cut where they are long or many."""
+    """Returns names as a line of CSV, as in the file, shortened if they are long or many."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow([_cut(name) for name in names[:12]])
     return line.getvalue() + (f", … ({len(names)} columns)" if len(names) > 12 else "")

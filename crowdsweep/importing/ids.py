@@ -1,4 +1,4 @@
-"""Ids of the records of an export: some tools give each one, others none."""
+"""Ids of the records of an export: some tools give each record an id, others give none."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from crowdsweep.importing.rows import text_of
 
 
 class Ids:
-    """Ids of the records of a file: each stands once; where no record has one, they are called by their position."""
+    """Ids of the records of a file; if no record has an id, records are called by their position."""
 
     def __init__(self, path: Path, kind: str, missing: Missing) -> None:
         self._path, self._kind, self._missing = path, kind, missing
@@ -18,7 +18,7 @@ class Ids:
         self._seen: set[str] = set()
 
     def of(self, record: Mapping[str, Any], keys: Sequence[str], position: int) -> str:
-        """Returns the id under the first of these keys that has one.
+        """Returns the id under the first of these keys that has a value.
 
         Raises:
             DataError: some records have one and others have none.
@@ -34,10 +34,10 @@ class Ids:
         return text_of(given, "an id", where, self._missing) if self._named else str(position)
 
     def once(self, record: Mapping[str, Any], keys: Sequence[str], position: int) -> str:
-        """Returns the same, of records that are the only ones of their id.
+        """Returns the same id as `of`, for records that must have distinct ids.
 
         Raises:
-            DataError: it stood before.
+            DataError: as `of`, or an earlier record has this id.
         """
         name = self.of(record, keys, position)
         if name in self._seen:

@@ -1,4 +1,4 @@
-"""The images of items, by the column of a table that names their files, from the folder of the table on."""
+"""Images of items, from a column of a table that names their files relative to the table's folder."""
 
 from collections.abc import Mapping
 from pathlib import Path, PurePath
@@ -10,10 +10,10 @@ from crowdsweep.paths import is_file, leads_out
 
 
 class ImagesOfItems:
-    """Gathers the file of each item's image; none where no column names them.
+    """Gathers the image file of each item; gathers nothing if no column names image files.
 
     Attributes:
-        found: by item, its file, from the folder of the table on.
+        found: image file of each item, relative to the table's folder.
     """
 
     def __init__(self, source: Path, column: str | None, missing: Missing) -> None:
@@ -21,10 +21,10 @@ class ImagesOfItems:
         self.found: dict[str, str] = {}
 
     def add(self, item: str, record: Mapping[str, str], where: str) -> None:
-        """Takes the image of one answer's item.
+        """Adds the image of one answer's item.
 
         Raises:
-            DataError: it is no file below the table's folder, as it is written, or the item has another image.
+            DataError: the image's name does not lead below the table's folder, or the item has another image.
         """
         if self._column is None or self._missing(name := record[self._column].strip()):
             return
@@ -48,7 +48,7 @@ class ImagesOfItems:
             )
 
     def note(self, gathered: Gathering) -> None:
-        """Notes how many of the files are not there."""
+        """Adds a note on how many of the files do not exist."""
         lacking = [name for name in self.found.values() if not is_file(self._folder / name)]
         if lacking:
             gathered.notes.append(

@@ -1,13 +1,13 @@
-"""Tables that were saved as JSON, as pandas, polars and R write them.
+"""Reads tables that were saved as JSON, as pandas, polars and R write them.
 
-records   [{"item": "p1", "annotator": "ann", "label": "yes"}]      or a line each
+records   [{"item": "p1", "annotator": "ann", "label": "yes"}]      or one object per line
 columns   {"item": {"0": "p1"}, "annotator": {"0": "ann"}}          pandas' default
 index     {"0": {"item": "p1", "annotator": "ann"}}
 lists     {"item": ["p1"], "annotator": ["ann"]}
 split     {"columns": ["item", "annotator"], "index": [0], "data": [["p1", "ann"]]}
 table     {"schema": {"fields": []}, "data": [{"item": "p1", "annotator": "ann"}]}
 
-Cells are texts, numbers, booleans or null; a column in which one is a list or an object is none of the table's.
+Cells are texts, numbers, booleans or null. A column in which any cell is a list or an object is ignored.
 """
 
 import math
@@ -24,7 +24,7 @@ Record = Mapping[str, Any]
 
 
 def json_header(path: Path) -> list[str]:
-    """Returns the names of the columns, in the order in which they come."""
+    """Returns the names of the columns in order of appearance, without columns of lists or objects."""
     names: dict[str, None] = {}
     nested: set[str] = set()
     for _, record in _entries(path):
@@ -34,7 +34,7 @@ def json_header(path: Path) -> list[str]:
 
 
 def json_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields (where it stands, record) of a table, with a text for each of these columns.
+    """Yields (place for messages, record) for each row of a table, with a text for each of these columns.
 
     Raises:
         DataError: the file is no table.
@@ -52,7 +52,7 @@ def _entries(path: Path) -> Iterator[tuple[str, Record]]:
 
 
 def _one_object(path: Path) -> dict[str, Any] | None:
-    """Returns the object that is the whole file; None of lists and of files with an object a line."""
+    """Returns the object that is the whole file; None for a list, and for a file with one object per line."""
     if first_character(path, "a table") != "{":
         return None
     found = objects(path)
@@ -61,7 +61,7 @@ def _one_object(path: Path) -> dict[str, Any] | None:
 
 
 def _turned(path: Path, whole: dict[str, Any]) -> list[tuple[str, Record]]:
-    """Returns the rows of a table that is one object; none where the object is itself a row."""
+    """Returns the rows of a table that is one object, each with its name; empty if the object is itself a row."""
     values = list(whole.values())
     n_rows = max([len(whole), *(len(value) for value in values if isinstance(value, dict | list))])
     bounds.check_rows(n_rows, path, floor=bounds.MOST_RECORDS)
@@ -96,7 +96,7 @@ def _paired(path: Path, header: list[str], row: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """Returns a cell as the text that CSV would have: whole numbers without decimals, nothing for null and NaN."""
+    """Returns a cell as the text that CSV would have: whole numbers without decimals, empty for null and NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer():

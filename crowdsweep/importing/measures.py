@@ -1,4 +1,4 @@
-"""Numbers that are no classes: measures with decimals."""
+"""Refuses labels that are measures: numbers with decimals, which are no classes."""
 
 import re
 from collections.abc import Mapping
@@ -7,15 +7,15 @@ from pathlib import Path
 from crowdsweep.errors import DataError
 
 _NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
-_FEW_ANSWERS = 10  # of which nothing can be said
-_SCALE = 20  # numbers with decimals that a scale may have, such as 0.5, 1, 1.5, …
+_FEW_ANSWERS = 10  # with fewer answers, nothing can be said
+_SCALE = 20  # most numbers with decimals on a scale, such as 0.5, 1, 1.5, …
 
 
 def check_no_measures(path: Path, times: Mapping[str, int]) -> None:
-    """Refuses labels that are numbers with decimals and no scale of a few steps.
+    """Refuses labels that are numbers with decimals, unless they form a scale of a few steps.
 
     Args:
-        path: for the message.
+        path: the file, for the message.
         times: how often each label is given.
 
     Raises:

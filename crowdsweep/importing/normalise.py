@@ -1,4 +1,4 @@
-"""Joins, when asked, what an import spells in several ways, and says what it did."""
+"""Joins, when asked, names that an import spells in several ways, and notes what it joined."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from crowdsweep.importing.rows import ImportedRows
 
 
 def normalised(imported: ImportedRows) -> ImportedRows:
-    """Returns the same answers with one spelling for each class, item and annotator: the one that is used most.
+    """Returns the same answers with one spelling for each class, item and annotator: the most frequent one.
 
-    Without spaces around it, where spellings are used equally often one that has none is taken.
+    Surrounding spaces are removed. Of equally frequent spellings, one without such spaces is taken.
 
     Raises:
-        DataError: two items become one and have different texts or gold.
+        DataError: two items (or annotators) become one and differ in a text, gold or other data.
     """
     rows = imported.rows
     labels = Counter(label for row in rows for label in row.labels)
@@ -65,7 +65,7 @@ def normalised(imported: ImportedRows) -> ImportedRows:
 
 
 def _joined(counts: Counter[str], kind: str) -> tuple[dict[str, str], list[str]]:
-    """Returns the spelling that stands for each one, and a sentence for each group."""
+    """Returns the spelling that replaces each name, and a sentence for each group of joined names."""
     chosen: dict[str, str] = {}
     notes: list[str] = []
     for group in alike(counts):

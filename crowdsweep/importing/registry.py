@@ -1,4 +1,4 @@
-"""The forms that labels come in, by name, and the one way to read them."""
+"""Registry of the forms that files of labels have, by name, with one function to read all of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -25,13 +25,13 @@ _OF_MATRICES = ("item", "gold")
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """A form of other people's files.
+    """A form that other people's files of labels have.
 
     Attributes:
-        title: one line.
-        read: reads a file of it.
-        asks: which fields of `Asked` it looks at.
-        folders: whether it may be a folder.
+        title: title in one line.
+        read: reads a file of this form.
+        asks: fields of `Asked` that the form takes.
+        folders: whether the form also reads a folder.
     """
 
     title: str
@@ -79,12 +79,12 @@ def read_form(form: str, path: Path, asked: Asked | None = None) -> ImportedRows
     Args:
         form: a key of FORMS.
         path: the file; for some forms a folder.
-        asked: what the form needs to be told: a question, columns.
+        asked: what the user says of the file: a question, columns.
 
     Raises:
-        UnknownName: no such form, or no such question.
-        DataError: the file is missing, empty or not of that form, or something was asked that the form has not; says
-            where.
+        UnknownName: there is no such form, or no such question.
+        DataError: the file is missing, empty or not of that form, or the user named something that the form does not
+            take; the message says where.
     """
     if form not in FORMS:
         raise UnknownName("form", form, FORMS)

@@ -1,4 +1,4 @@
-"""Tables of a dataset's folder, written anew as they stand there: their columns, separator, packing and rights."""
+"""Rewrites tables of a dataset folder in their own form: columns, separator, compression and file permissions."""
 
 import gzip
 import shutil
@@ -14,16 +14,16 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def rewrite(path: Path, target: Path, rows: Iterable[Mapping[str, str]], more: Sequence[str] = ()) -> None:
-    """Writes rows as a CSV that stands somewhere is written; quotes stand where they have to.
+    """Writes rows as a CSV in the form of an existing one, with quotes only where they are needed.
 
     Args:
-        path: of that one.
-        target: to write.
-        rows: by column; what a row does not say is empty.
-        more: columns that it may not have yet.
+        path: the existing CSV.
+        target: the file to write.
+        rows: values by column; a column that a row lacks is empty.
+        more: columns to add if the CSV does not have them.
 
     Raises:
-        DataError: the file is Parquet.
+        DataError: the existing file is Parquet.
     """
     if path.suffix == ".parquet":
         raise DataError(

@@ -1,7 +1,8 @@
-"""The roles of a table's columns: by their names where these tell, else by their contents.
+"""Finds the roles of a table's columns by their names or, if these do not tell, by their contents.
 
-A name is taken apart into words (`amt_worker_ids`: amt, worker, id), and a role has words that people use for it. What
-no name tells is told by the contents, and only where a single column is left for it; otherwise nobody is sure.
+A name is split into words (`amt_worker_ids`: amt, worker, id), and each role has words that people use for it. A role
+that no name tells is decided by contents, and surely so only if a single column is left for it; otherwise there is a
+doubt.
 """
 
 import re
@@ -13,9 +14,9 @@ from functools import cached_property
 from crowdsweep.errors import shown
 
 MOST_CLASSES = 100
-"""Of a column that is taken for labels by its contents alone."""
+"""Most classes in a column that is taken for labels by its contents alone."""
 _FEW = 20
-_WORDS: Mapping[str, tuple[str, ...]] = {  # the surest first
+_WORDS: Mapping[str, tuple[str, ...]] = {  # the surest words first
     "item": (
         *("item", "task", "question", "example", "sample", "instance", "object", "record", "case", "document", "doc"),
         *("image", "picture", "photo", "img", "video", "clip", "audio", "sentence", "tweet", "post", "comment"),
@@ -35,13 +36,14 @@ _WORDS: Mapping[str, tuple[str, ...]] = {  # the surest first
     ),
     "weight": ("weight", "weights"),
 }
-_SURELY_ITEMS = _WORDS["item"][: _WORDS["item"].index("sentence")]  # the others also name a remark, a group or a row
+# The other words may also name a remark, a group or a row.
+_SURELY_ITEMS = _WORDS["item"][: _WORDS["item"].index("sentence")]
 _GOLD = (
     *("gold", "truth", "groundtruth", "goldlabel", "labelgold", "goldstandard", "goldanswer", "truelabel", "labeltrue"),
     *("ytrue", "trueanswer", "gt", "correctlabel", "correctanswer", "expertlabel"),
 )
 _SURELY_GOLD = ("gold", "truth", "groundtruth")
-PERHAPS_GOLD = ("correct", "expert", "target")  # where the column is nothing else, and its classes are the labels'
+PERHAPS_GOLD = ("correct", "expert", "target")  # if the column has no role and has the labels' classes
 _EXACTLY: tuple[Mapping[str, str], ...] = (
     {"item": "item", "annotator": "annotator", "label": "label"},
     {"item": "task", "annotator": "worker", "label": "label"},
@@ -60,7 +62,7 @@ _LISTED = r"\s*[,;|]\s*"
 _OF_IDS = ("id", "name", "no", "nr", "code", "key")
 _OF_NOTHING = ("time", "date", "timestamp", "duration", "second", "minute", "hour", "confidence", "certainty", "note")
 _COUNTS = ("count", "number", "frequency", "freq", "vote", "total", "n")
-_HARDLY, _OFTEN = 0.05, 0.2  # of all answers, those by which an annotator answers an item again
+_HARDLY, _OFTEN = 0.05, 0.2  # shares of answers in which an annotator answers an item again
 _DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*[1-9][0-9]*")
 _NONE = {
     "item": "no column looks like items",
@@ -73,23 +75,23 @@ _PART = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*|[^\W\d_a-zA-Z]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The first rows of a table.
+    """First rows of a table.
 
     Attributes:
         header: names of the columns.
-        rows: cells of the rows that were looked at, empty where a value is missing.
+        rows: cells of the rows that are looked at; empty if the value is missing.
     """
 
     header: tuple[str, ...]
     rows: Sequence[Sequence[str]]
 
     def column(self, name: str) -> list[str]:
-        """Returns the cells of a column that hold something."""
+        """Returns the cells of a column that are not empty."""
         place = self.place(name)
         return [row[place] for row in self.rows if row[place]]
 
     def place(self, name: str) -> int:
-        """Returns where a column stands; the first of two alike."""
+        """Returns the position of a column; of two with the same name, the first."""
         return self._places[name]
 
     @cached_property
@@ -99,12 +101,12 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """The role of each column.
+    """Roles of the columns of a table.
 
     Attributes:
-        columns: by role: item, annotator, label, and gold, weight and text where there are such.
-        doubts: what is not sure, in sentences; empty where all is.
-        last: the column of items, where its name speaks of something else and no other was left; else empty.
+        columns: column of each role: item, annotator, label, and gold, weight and text if there are any.
+        doubts: what is not sure, in sentences; empty if everything is.
+        last: the item column, if its name suggests something else and it was the only column left; else empty.
     """
 
     columns: Mapping[str, str]
@@ -113,11 +115,11 @@ class Roles:
 
 
 def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
-    """Returns the roles of a table with a row per answer.
+    """Returns the roles of the columns of a table with a row per answer.
 
     Args:
         table: the table.
-        told: roles that a person gave a column.
+        told: columns that the user named, by role.
     """
     known = next((names for names in (_exact(table, roles) for roles in _EXACTLY) if names), {})
     found = {**known, **told}
@@ -142,13 +144,13 @@ def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
 
 
 def _exact(table: Table, roles: Mapping[str, str]) -> dict[str, str]:
-    """Returns the columns by role where they are called just so; nothing where one is not."""
+    """Returns the columns by role if all of them have exactly these names; else nothing."""
     plain = {name.strip().lower(): name for name in table.header}
     return {role: plain[name] for role, name in roles.items()} if plain.keys() >= set(roles.values()) else {}
 
 
 def _said_of_items(table: Table, found: dict[str, str], sure: Mapping[str, str]) -> Iterator[str]:
-    """Gives up labels that are the same for every answer to an item, unless their name leaves no doubt."""
+    """Drops a label column that is the same for every answer to an item, unless its name is certain; yields doubts."""
     label = found.get("label", "")
     if "label" in sure or "item" not in found or set(_SURELY_LABELS) & set(_words_of(label)):
         return
@@ -165,7 +167,7 @@ def _said_of_an_item(name: str) -> str:
 
 
 def is_of_items(table: Table, item: str, name: str) -> bool:
-    """Whether a column says something of the items: several have several answers, and it is one for each."""
+    """Returns whether a column describes the items: it has one value per item, though items have several answers."""
     place, other = table.place(item), table.place(name)
     held: dict[str, set[str]] = {}
     answers: Counter[str] = Counter()
@@ -179,8 +181,10 @@ def is_of_items(table: Table, item: str, name: str) -> bool:
 
 
 def _text_of_items(table: Table, found: dict[str, str]) -> str:
-    """Returns the column of the text that was shown; where that was taken for the items, another that numbers the same
-    becomes theirs. Empty where there is none."""
+    """Returns the column of the text that annotators saw; empty if there is none.
+
+    If the text column was taken for the items and an id column numbers the same items, the id column takes that role.
+    """
     item = found.get("item")
     if item is None or "text" in found:
         return ""
@@ -201,14 +205,14 @@ def _names_the_same(table: Table, one: str, other: str) -> bool:
 
 
 def likely_features(table: Table, found: Mapping[str, str]) -> list[str]:
-    """Returns the columns of numbers that say something of the items."""
+    """Returns the columns of numbers that describe the items."""
     left = [name for name in table.header if name not in found.values() and not {"id", "index"} & set(_words_of(name))]
     numbers = [name for name in left if table.column(name) and all(map(_NUMBER.fullmatch, table.column(name)))]
     return [name for name in numbers if "item" in found and is_of_items(table, found["item"], name)]
 
 
 def likely_gold(table: Table, found: Mapping[str, str]) -> str:
-    """Returns a column that holds one of the labels' classes for some of the items, and nothing for the others."""
+    """Returns a column with one of the labels' classes for some items and nothing for the others; empty if none."""
     if not {"item", "label"} <= found.keys() or "gold" in found:
         return ""
     classes, rows = set(table.column(found["label"])), len(table.rows)
@@ -221,8 +225,7 @@ def likely_gold(table: Table, found: Mapping[str, str]) -> str:
 
 
 def likely_images(table: Table, found: Mapping[str, str]) -> str:
-    """Returns the column of the items' names, or another that says something of the items, where it holds the names of
-    image files; empty where none does."""
+    """Returns a column of image file names: the item column or one that describes the items; empty if there is none."""
     for name in table.header:
         cells = table.column(name)
         if cells and all(map(_IMAGE.search, cells)) and "item" in found:
@@ -233,7 +236,10 @@ def likely_images(table: Table, found: Mapping[str, str]) -> str:
 
 
 def holds_lists(table: Table, found: Mapping[str, str]) -> str:
-    """Returns a cell of annotators that lists several, of a row that lists as many labels; empty where none does."""
+    """Returns an annotator cell that lists several annotators, if most rows list several and as many labels.
+
+    Otherwise, the result is empty.
+    """
     if not {"annotator", "label"} <= found.keys():
         return ""
     places = [table.place(found[role]) for role in ("annotator", "label")]
@@ -243,8 +249,10 @@ def holds_lists(table: Table, found: Mapping[str, str]) -> str:
 
 
 def count_of_votes(table: Table) -> str:
-    """Returns the column that says how many gave an item a label, of a table of votes whose annotators nobody knows;
-    empty where it is none."""
+    """Returns the count column of a table of votes: how many unnamed annotators gave an item a label.
+
+    The result is empty if the table is no table of votes.
+    """
     taken: dict[str, str] = {}
     for role in ("label", "item"):
         named = _named(table, role, taken)
@@ -261,8 +269,8 @@ def count_of_votes(table: Table) -> str:
 
 
 def _by_names(table: Table, found: dict[str, str]) -> Iterator[str]:
-    """Finds the roles that names tell, and yields what is not sure."""
-    for role in ("annotator", "label", "item", "weight"):  # `item` also has words that stand in the names of others
+    """Finds the roles that column names tell, and yields doubts."""
+    for role in ("annotator", "label", "item", "weight"):  # some words of `item` also occur in names of other roles
         if role not in found and (named := _named(table, role, found)):
             found[role] = named[0]
             if len(named) > 1:
@@ -270,8 +278,10 @@ def _by_names(table: Table, found: dict[str, str]) -> Iterator[str]:
 
 
 def _better_items(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
-    """Takes another column for the items than one that is called so by a word of several meanings, where annotators
-    answer what stands in it again and again, and hardly ever what stands in the other; yields what is not sure."""
+    """Replaces an item column with an ambiguous name by a better one, and yields doubts.
+
+    It does so if annotators often answer the same value of the item column again, but hardly ever that of the other.
+    """
     if not {"item", "annotator"} <= found.keys() or "item" in told:
         return
     if _again(table, found["item"], found["annotator"]) < _OFTEN:
@@ -288,14 +298,14 @@ def _better_items(table: Table, found: dict[str, str], told: Mapping[str, str]) 
 
 
 def _again(table: Table, item: str, annotator: str) -> float:
-    """Returns the share of answers by which an annotator answers an item again."""
+    """Returns the share of answers in which an annotator answers an item again."""
     places = [table.place(name) for name in (item, annotator)]
     pairs = [tuple(row[place] for place in places) for row in table.rows]
     return 1 - len(set(pairs)) / len(pairs)
 
 
 def _last_item(table: Table, found: Mapping[str, str]) -> str:
-    """Returns the one column that is left for the items, whatever its name speaks of; empty where there is none."""
+    """Returns the only column that is left for the items, whatever its name suggests; empty if there is none."""
     left = [name for name in table.header if name not in found.values()]
     if len(left) != 1 or "annotator" not in found or not _can_be(table, "item", left[0], named=True):
         return ""
@@ -303,7 +313,7 @@ def _last_item(table: Table, found: Mapping[str, str]) -> str:
 
 
 def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
-    """Finds the roles that are left, and yields what is not sure."""
+    """Finds the remaining roles by the contents of columns, and yields doubts."""
     for role in ("label", "item", "annotator"):
         if role not in found:
             left = [name for name in table.header if name not in found.values() and _can_be(table, role, name)]
@@ -324,10 +334,10 @@ def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -
 
 
 def wide_columns(table: Table) -> tuple[str | None, str | None] | None:
-    """Returns the columns of item ids and of gold of a table with a column per annotator; None where it is none.
+    """Returns the columns of item ids and of gold in a table with a column per annotator; None for any other table.
 
-    The answers of annotators are of one small set of classes, so that each column shares most of what stands in it with
-    others; ids and texts do not.
+    Either column is None if there is none. Annotators answer with one small set of classes, so each of their columns
+    shares most of its values with other columns; ids and texts do not.
     """
     gold = [name for name in table.header if is_gold(name)]
     rest = [name for name in table.header if name not in gold[:1]]
@@ -341,20 +351,20 @@ def wide_columns(table: Table) -> tuple[str | None, str | None] | None:
 
 
 def one_of_each(table: Table) -> bool:
-    """Whether one column alone is named for annotators, and another alone for labels: a row is an answer."""
+    """Returns whether exactly one column is named for annotators and another one for labels, so a row is an answer."""
     by, label = _named(table, "annotator", {}), _named(table, "label", {})
     return len(by) == len(label) == 1 and by != label
 
 
 def looks_headless(table: Table) -> bool:
-    """Whether the first line is an answer like those below it: it holds what its columns hold, and no names."""
+    """Returns whether the first line is an answer, no header: a cell occurs again below, and no name tells a role."""
     known = any(_named(table, role, {}) for role in ("annotator", "label"))
     again = [name for name in dict.fromkeys(table.header) if name and name in set(table.column(name))]
     return not known and bool(again)
 
 
 def _share_classes(columns: Sequence[Sequence[str]]) -> bool:
-    """Whether columns hold one small set of classes."""
+    """Returns whether columns share one small set of classes."""
     sets = [set(column) - {"-1", "-1.0"} for column in columns]
     filled = sum(map(len, columns))
     classes = set[str]().union(*sets)
@@ -365,18 +375,19 @@ def _share_classes(columns: Sequence[Sequence[str]]) -> bool:
 
 
 def _words_of(name: str) -> list[str]:
-    """Returns the words of a name, in the singular and in small letters."""
+    """Returns the words of a name, in singular and in lower case."""
     words = (part.lower() for part in _PART.findall(name))
     return [word if word.endswith("ss") else word.removesuffix("s") for word in words]
 
 
 def is_gold(name: str) -> bool:
+    """Returns whether the name of a column says that it holds gold."""
     words = _words_of(name)
     return "".join(word for word in words if word not in _OF_IDS) in _GOLD or bool(set(_SURELY_GOLD) & set(words))
 
 
 def _named(table: Table, role: str, taken: Mapping[str, str]) -> list[str]:
-    """Returns the columns whose names say this role as well as any does; several where they say it equally well."""
+    """Returns the columns whose names fit this role best; several if they fit equally well."""
     ranks: dict[str, tuple[int, int, bool]] = {}
     for name in table.header:
         words = _words_of(name)
@@ -397,7 +408,7 @@ def _repeats(table: Table, name: str) -> bool:
 
 
 def _can_be(table: Table, role: str, name: str, *, named: bool = False) -> bool:
-    """Whether what stands in a column can have this role: ids come again, and classes are few."""
+    """Returns whether the contents of a column fit this role: ids repeat, and classes are few."""
     cells = table.column(name)
     distinct = len(set(cells))
     if not named and (set(_OF_NOTHING) & set(_words_of(name)) or any(map(_DECIMAL.fullmatch, cells))):
@@ -408,7 +419,7 @@ def _can_be(table: Table, role: str, name: str, *, named: bool = False) -> bool:
 
 
 def _agrees(table: Table, found: Mapping[str, str]) -> bool:
-    """Whether a column holds one class for each item, as the labels call them."""
+    """Returns whether the gold column has one class per item, and at least half of its classes are labels."""
     if not {"item", "label"} <= found.keys():
         return False
     item, gold = (table.place(found[role]) for role in ("item", "gold"))

@@ -1,4 +1,4 @@
-"""Labels as they stood in a file, and how they are gathered: each checked once, what is left out counted."""
+"""Gathers the labels of a file as they are written there: each is checked once, and those left out are counted."""
 
 import math
 from collections import Counter
@@ -18,29 +18,30 @@ from crowdsweep.importing.coded_rows import CodedRows, Row
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedRows:
-    """Labels as they stood in a file.
+    """Labels as written in a file, with what the file says of items and annotators.
 
     Attributes:
         source: the file, for messages.
         rows: the answers.
-        items: every item in the order of the file, those without an answer too.
-        text: of items, where the file has it.
-        shown: of items, what annotators saw of them (`shown.py`).
-        features: of items, a number for each of `feature_names`, of all or of none.
-        gold: trusted classes of items, where they were given.
+        items: every item in the order of the file, also items without an answer.
+        text: the text of items, if the file has it.
+        shown: what annotators saw of items (`shown.py`).
+        features: for each item, a number for each of `feature_names`; of all items or of none.
+        feature_names: names of the features.
+        gold: gold classes of items, if they were given.
         multilabel: whether an answer may name several classes.
-        split: of items, `train`, `dev`, `test` or `unlabelled`, where the file says it.
-        text_b: of items that are pairs, the second text.
-        image: of items, the file of each, from the folder of the source on.
-        classes: that the file declares, used or not.
+        split: the split of items, `train`, `dev`, `test` or `unlabelled`, if the file says it.
+        text_b: the second text of items that are pairs.
+        image: the image file of items, relative to the folder of the source.
+        classes: classes that the file declares, used or not.
         ordinal: whether the classes, in their natural order, are a scale.
-        attributes: of annotators, what is known of them, by name; of all or of none. Empty texts are not known.
-        notes: what was left out, and what was taken for what, in sentences.
-        missing: what stood for a missing value.
-        form: of the file, a key of `registry.FORMS`.
-        question: what the file calls the one that was answered; empty where it has no name.
-        about: what the file calls the thing that it is about, likewise.
-        numbers: whether the file has its labels as numbers, and not as texts.
+        attributes: attributes of annotators by name; of all annotators or of none. An empty text is unknown.
+        notes: what was left out, and what was assumed, in sentences.
+        missing: rule for texts that stood for a missing value.
+        form: form of the file, a key of `registry.FORMS`.
+        question: what the file calls the question that was answered; empty if the question has no name.
+        about: what the file calls the thing that the question is about; empty if it has no name.
+        numbers: whether the labels in the file are numbers, not texts.
     """
 
     source: Path
@@ -67,20 +68,20 @@ class ImportedRows:
 
     @cached_property
     def coded(self) -> CodedRows:
-        """The answers as codes."""
+        """The answers as coded columns."""
         return CodedRows.of(self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a person says of a file besides its form.
+    """What the user says of a file besides its form.
 
     Attributes:
-        question: which question, where a file has several.
+        question: the question to read if a file has several.
         item, annotator, label, gold, weight, text, image: columns of a table; `gold` may also be a file.
-        features: columns of numbers that say something of the items.
-        missing: what stands for a missing value.
-        scale: of labels with one class each; None where nobody said.
+        features: columns of numbers that describe the items.
+        missing: rule for texts that stand for a missing value.
+        scale: scale of the labels; None if the user did not say.
     """
 
     question: str | None = None
@@ -96,12 +97,12 @@ class Asked:
     scale: Scale | None = None
 
     def chose_nothing(self, cell: str) -> bool:
-        """Tells whether a cell for labels is an answer that names no class: an empty one, where it may name several."""
+        """Returns whether a label cell is an answer that names no class: an empty cell, if answers may name several."""
         return self.scale == "multilabel" and not cell.strip()
 
 
 def text_of(value: object, expected: str, where: str, missing: Missing) -> str:
-    """Returns an id or a label as text: texts as they are, 3.0 as 3 (numbers have no spelling), true as True.
+    """Returns an id or a label as text: texts unchanged, 3.0 as 3 (numbers have no spelling), true as True.
 
     Raises:
         DataError: the value is missing, is neither text nor number, or is too long for a name.
@@ -127,7 +128,7 @@ def text_of(value: object, expected: str, where: str, missing: Missing) -> str:
 
 
 def _check_characters(text: str, expected: str, where: str) -> None:
-    """Refuses what JSON can hold and no file: halves of characters."""
+    """Refuses halves of characters (lone surrogates), which JSON can hold but no file."""
     if not text.isascii():
         try:
             text.encode()
@@ -147,7 +148,7 @@ class Gathering:
         self._numbers = False
         self._most = max(bounds.MOST_RECORDS, bounds.size_on_disk(source))
         self._rows: list[Row] = []
-        self._items: dict[str, str] = {}  # one object for each id, in however many rows it stands
+        self._items: dict[str, str] = {}  # one object for each id, however many rows have it
         self._annotators: dict[str, str] = {}
         self._text: dict[str, str] = {}
         self._shown: dict[str, dict[str, Any]] = {}
@@ -161,10 +162,10 @@ class Gathering:
         return dict.fromkeys(self._items)
 
     def item(self, name: object, where: str, text: object = None) -> str:
-        """Adds an item, with its text where there is one, and returns its id.
+        """Adds an item, with its text if there is one, and returns its id.
 
         Raises:
-            DataError: the id is none, or the item came with another text before.
+            DataError: the id is missing or invalid, or the item has another text already.
         """
         given = text_of(name, "an item id", where, self.missing)
         item = self._items.setdefault(given, given)
@@ -189,10 +190,18 @@ class Gathering:
         key: str = "label",
         weight: str = "",
     ) -> None:
-        """Adds an answer, or counts one whose labels are all missing values; `key` says where in it the labels stand.
+        """Adds an answer; if all its labels are missing values, only counts it as not given.
+
+        Args:
+            item: id of the item.
+            annotator: who answered.
+            labels: the classes; none for an answer that chose no class.
+            where: place of the answer, for messages.
+            key: place of the labels in the answer, for messages.
+            weight: weight of the answer, as written in the file.
 
         Raises:
-            DataError: the annotator or a label is none.
+            DataError: the annotator or a label is missing or invalid.
         """
         who = text_of(annotator, "the annotator", where, self.missing)
         there = [label for label in labels if not self._is_missing(label)]
@@ -207,19 +216,19 @@ class Gathering:
         self._rows.append(Row(item, who, self._labels.setdefault(given, given), weight))
 
     def not_given(self, label: object, where: str) -> None:
-        """Counts an answer without a label, by what stands in its place."""
+        """Counts an answer without a label, by the text in its place."""
         self._not_given.add(label if isinstance(label, str) else "", where.removeprefix(f"{self.source}, "))
 
     def _is_missing(self, label: object) -> bool:
         return label is None or label != label or (isinstance(label, str) and self.missing(label))
 
     def show(self, item: str, data: Mapping[str, Any], **more: Any) -> None:
-        """Keeps what annotators saw of an item, where that is more than its text."""
+        """Keeps what annotators saw of an item, if that is more than its text."""
         if data and set(data) != {"text"}:
             self._shown.setdefault(item, {**more, "data": dict(data)})
 
     def leave_out(self, what: str) -> None:
-        """Counts something that is not taken, such as `rejected assignments`."""
+        """Counts something that is left out, such as `rejected assignments`."""
         self._left_out[what] += 1
 
     def imported(
@@ -232,9 +241,9 @@ class Gathering:
         """Returns what was gathered.
 
         Args:
-            multilabel: whether an answer may name several classes; None: where one does.
-            gold: trusted classes of items.
-            names: what annotators are called instead of by their ids.
+            multilabel: whether an answer may name several classes; None: whether any answer does.
+            gold: gold classes of items.
+            names: names of annotators to use instead of their ids.
 
         Raises:
             DataError: there is no answer.
@@ -271,7 +280,7 @@ class Gathering:
 
 
 def told_not_given(left_out: MissingLabels) -> list[str]:
-    """Returns a sentence on the answers without a label; none where there are none."""
+    """Returns a list with a sentence on the answers without a label; empty if there are none."""
     if not left_out.counts:
         return []
     told = f"{left_out.counts.total():,} answers have no label and were left out: "
@@ -280,23 +289,23 @@ def told_not_given(left_out: MissingLabels) -> list[str]:
 
 
 def told_chose_nothing(number: int) -> list[str]:
-    """Returns a sentence on the empty answers of several classes; none where there are none."""
+    """Returns a list with a sentence on the multi-label answers that chose no class; empty if there are none."""
     told = "answers are empty, and mean that their annotator chose no class; take out rows that nobody answered"
     return [f"{number:,} {told}"] if number else []
 
 
 def one_question(path: Path, found: Sequence[str], asked: str | None, others: str = "") -> str:
-    """Returns the question that is meant.
+    """Returns the question to read.
 
     Args:
         path: the file.
-        found: the questions that it has.
-        asked: the one that was asked for.
-        others: what the file has instead of answers, for the message where it has none.
+        found: the questions that the file has.
+        asked: the question that the user asked for; None if the user did not say.
+        others: what the file has instead of answers, for the message if it has no question.
 
     Raises:
-        UnknownName: that question is not there.
-        DataError: there are several, or none.
+        UnknownName: the file has no such question.
+        DataError: the user did not say, and the file has several questions or none.
     """
     if asked is not None:
         if asked not in found:

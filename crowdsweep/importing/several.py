@@ -1,4 +1,4 @@
-"""Answers of several classes in one cell of a table, such as `cat|dog`."""
+"""Splits answers that name several classes in one cell of a table, such as `cat|dog`."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -7,17 +7,17 @@ from crowdsweep.errors import DataError
 from crowdsweep.importing.rows import ImportedRows
 
 SEPARATORS = ("|", ";", ",")
-"""Between the classes of a cell; the first that a file has anywhere."""
+"""Separators between the classes of a cell; the first one that occurs anywhere in the file is used."""
 
 
 def parted(imported: ImportedRows) -> ImportedRows:
-    """Returns the answers of a table with the classes that each of them names.
+    """Returns the answers of a table, each split into the classes that it names.
 
     Args:
         imported: answers and gold of one text each.
 
     Raises:
-        DataError: no answer names several.
+        DataError: no answer names several classes.
     """
     cells = [label for row in imported.rows for label in row.labels]
     mark = separator(cells)
@@ -42,13 +42,13 @@ def parted(imported: ImportedRows) -> ImportedRows:
 
 
 def separator(cells: Iterable[str]) -> str | None:
-    """Returns what stands between classes; None where every cell has one class."""
+    """Returns the separator between classes; None if every cell has one class."""
     found = {mark for cell in cells for mark in SEPARATORS if mark in cell}
     return next((mark for mark in SEPARATORS if mark in found), None)
 
 
 def named_together(classes: Collection[str]) -> str | None:
-    """Returns a class that looks like several others in one cell; None where none does."""
+    """Returns a class whose name looks like several other classes in one cell; None if there is none."""
     known = set(classes)
     for name in classes:
         mark = separator([name])

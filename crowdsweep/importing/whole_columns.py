@@ -1,8 +1,8 @@
-"""A table with a row an answer, read column by column: ten million rows in seconds, not minutes.
+"""Reads a table with a row per answer column by column: ten million rows in seconds, not minutes.
 
-Only what needs no word is read so: rows of the header's length, names that are there and no longer than names are.
-Where anything is to be refused or told by its line, this module says nothing, and the table is read row by row
-(`delimited`), which knows the lines. What both read is the same, to the last answer.
+Only tables without problems are read in this way: rows have the header's length, and names are present and not too
+long. If anything must be refused or reported by its line, this module returns None, and the table is read row by row
+(`delimited`), which knows the lines. Both ways give exactly the same answers.
 """
 
 import math
@@ -27,11 +27,11 @@ _QUOTE, _BYTE_ORDER_MARK, _GZIP = ord('"'), b"\xef\xbb\xbf", b"\x1f\x8b"
 
 
 def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
-    """Returns the answers of a table; None where it has to be read row by row.
+    """Returns the answers of a table; None if the table has to be read row by row.
 
     Args:
         path: a table, as CSV or Parquet.
-        asked: its columns; gold, texts, images and features are read row by row.
+        asked: its columns; a table with gold, texts, images or features is read row by row.
     """
     roles = {role: getattr(asked, role) for role in ("item", "annotator", "label", "weight")}
     columns = {role: str(name) for role, name in roles.items() if name is not None}
@@ -48,7 +48,7 @@ def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
         for _, batch in tables.batches(path, list(columns.values()), most=bounds.MOST_RECORDS, blanks=True):
             for role, name in columns.items():
                 parts[role].add(batch[name])
-    except DataError:  # which says less of where than who reads row by row
+    except DataError:  # reading row by row reports the place more precisely
         return None
     whole = {role: parts.pop(role).joined() for role in columns}
     first_line = ("line", 2) if n_lines is not None else ("row", 1)
@@ -57,13 +57,13 @@ def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
 
 
 def _taken(path: Path, whole: dict[str, Column], asked: Asked, first: tuple[str, int] | None) -> ImportedRows | None:
-    """Returns what these columns say, where all of it can be taken as it stands.
+    """Returns the answers in these columns; None if any of them must be refused or reported by its line.
 
     Args:
-        path: for the record.
+        path: path of the table.
         whole: columns by role.
-        asked: what stands for no value, and the scale.
-        first: what messages call a row, and the number of the first; None where nobody knows.
+        asked: what the user says of the file, such as missing values and the scale.
+        first: what messages call a row, and the number of the first row; None if the number is not known.
     """
     missing = asked.missing
     item, annotator, label = (whole[role] for role in ("item", "annotator", "label"))
@@ -103,7 +103,7 @@ def _taken(path: Path, whole: dict[str, Column], asked: Asked, first: tuple[str,
 
 
 def _weights(column: Column, missing: Missing) -> Column | None:
-    """Returns weights without spaces around them, empty where there is none; None where one is no weight."""
+    """Returns weights without surrounding spaces, empty if missing; None if any is not a valid weight."""
     texts = ["" if missing(text) else text.strip() for text in column.texts]
     if not all(is_positive(text) for text in texts if text):
         return None
@@ -113,7 +113,7 @@ def _weights(column: Column, missing: Missing) -> Column | None:
 
 
 def is_positive(text: str) -> bool:
-    """Whether a text is a positive finite number."""
+    """Returns whether a text is a positive finite number."""
     try:
         return 0 < float(text) < math.inf
     except ValueError:
@@ -121,14 +121,17 @@ def is_positive(text: str) -> bool:
 
 
 def _plain_lines(path: Path) -> int | None:
-    """Returns how many lines a CSV has; None where it is packed, or where its quotes leave doubt, of which readers of
-    CSV differ: one stands within a cell that it does not begin, or something stands behind the one that ends it."""
+    """Returns the number of lines of a CSV; None if it is gzipped or its quotes are ambiguous.
+
+    Readers of CSV differ on a quote within a cell that does not begin with it, and on text after the quote that ends
+    a cell.
+    """
     with opened_text(path) as file:
         separator = ord(separator_of(file) or ",")
-    around = np.zeros(256, dtype=bool)  # what may stand before a quote that opens, and behind one that closes
+    around = np.zeros(256, dtype=bool)  # bytes allowed before an opening quote, and after a closing one
     around[[separator, ord("\n"), ord("\r"), _QUOTE]] = True
     n_quotes = n_lines = 0
-    last, open_end = ord("\n"), False  # the byte before the block, and whether a closing quote was that byte
+    last, open_end = ord("\n"), False  # the byte before the block, and whether it was a closing quote
     with path.open("rb") as file:
         block = file.read(_BLOCK_BYTES)
         if block.startswith(_GZIP):
@@ -141,7 +144,8 @@ def _plain_lines(path: Path) -> int | None:
             quotes = np.flatnonzero(codes == _QUOTE)
             opening, closing = quotes[n_quotes % 2 :: 2], quotes[1 - n_quotes % 2 :: 2]
             before = np.where(opening > 0, codes[opening - 1], last)
-            behind = codes[np.minimum(closing + 1, len(codes) - 1)]  # of a last byte itself, which may stand there
+            # For a quote at the end of the block this is the quote itself, which is allowed.
+            behind = codes[np.minimum(closing + 1, len(codes) - 1)]
             if not (around[before].all() and around[behind].all()):
                 return None
             n_quotes += len(quotes)

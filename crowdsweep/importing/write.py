@@ -1,4 +1,4 @@
-"""Makes a dataset folder of imported rows: whole and checked, or not at all."""
+"""Writes imported rows as a dataset folder: whole and checked, or not at all."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,19 +32,21 @@ def write_rows(
     *,
     scale: Scale | None = None,
 ) -> CrowdDataset:
-    """Writes annotations.csv, items.csv, classes.csv and dataset.yaml, where something is known of annotators also
-    annotators.csv, and reads them back.
+    """Writes a dataset folder and returns the dataset that is read back from it.
+
+    The files are annotations.csv, items.csv, classes.csv and dataset.yaml; annotators.csv if annotators have
+    attributes, `features-default.npz` if items have features, and `shown.jsonl` if the rows have such data.
 
     Args:
         imported: the rows.
-        folder: where to.
-        title: of the dataset; the folder's name by default.
-        beside: returns the texts of further files, by name, that belong beside the dataset.
-        scale: of the labels, where somebody said it and an answer has one class.
+        folder: the folder to write.
+        title: title of the dataset; the folder's name by default.
+        beside: returns the texts of further files to write into the folder, by name.
+        scale: scale of the labels, if the user said it and an answer has one class.
 
     Raises:
-        DataError: the folder exists and is not empty, cannot be written, or the rows are no dataset. Nothing is left
-            behind then.
+        DataError: the folder exists and is not empty, it cannot be written, or the rows make no valid dataset. Nothing
+            is left behind then.
     """
     classes = _classes(imported)
     if len(classes) < 2 and not imported.multilabel:
@@ -97,7 +99,7 @@ def _items(imported: ImportedRows, token: dict[str, str]) -> dict[str, Sequence[
 
 
 def _about(imported: ImportedRows, folder: Path, title: str, scale: Scale | None) -> dict[str, Any]:
-    """Returns what dataset.yaml says."""
+    """Returns the content of dataset.yaml."""
     name = folder.resolve().name
     about: dict[str, Any] = {
         "name": name,
@@ -125,14 +127,14 @@ def _write_features(path: Path, imported: ImportedRows) -> None:
 
 
 def _classes(imported: ImportedRows) -> list[str]:
-    """Returns the classes that occur or are declared, in the order that their names give."""
+    """Returns the classes that occur or are declared, in the order of `in_order`."""
     used = {*imported.classes, *(label for labels in imported.coded.labels for label in labels)}
     used |= {label for given in imported.gold.values() for label in given}
     return in_order(used)
 
 
 def _check_gold(imported: ImportedRows) -> None:
-    """Refuses gold that no label can agree with: of other items, or of the same classes in another spelling."""
+    """Refuses gold that no label can agree with: gold of other items, or gold with the classes in another spelling."""
     if imported.gold and imported.gold.keys().isdisjoint(imported.coded.item.texts):
         raise DataError(
             f"{imported.source}: expected gold of items that have answers, got gold of {next(iter(imported.gold))!r}, "
@@ -148,7 +150,7 @@ def _check_gold(imported: ImportedRows) -> None:
 
 
 def _tokens(classes: Sequence[str]) -> dict[str, str]:
-    """Returns what stands for each class where several are joined: its name, without the character that joins them."""
+    """Returns the label to write for each class in multi-label answers: its name, without the joining character."""
     tokens = {label: label for label in classes if JOIN not in label}
     taken = set(tokens)
     for label in classes:
@@ -166,7 +168,7 @@ def _joined(labels: Iterable[str], token: dict[str, str]) -> str:
 
 
 def _annotations(rows: CodedRows, token: dict[str, str]) -> Mapping[str, Any]:
-    """Returns the columns of annotations.csv, of coded texts."""
+    """Returns the columns of annotations.csv, as coded texts."""
     texts = Names.of([_joined(labels, token) for labels in rows.labels])
     codes: Any = pa.array(rows.label)
     label = pa.DictionaryArray.from_arrays(codes, texts.array)

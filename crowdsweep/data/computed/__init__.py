@@ -1,2 +1,1 @@
-"""Features of items that are computed of what a dataset's folder knows of them: texts (`tfidf`, `sentences`)
-and images (`images`)."""
+"""Computes features of items from their texts (`tfidf`, `sentences`) or images (`images`) in a dataset's folder."""

@@ -12,16 +12,17 @@ from crowdsweep.data.dataset import SPLITS, CrowdDataset
 from crowdsweep.errors import DataError
 
 PAIR = " [SEP] "
-"""Between the texts of a pair, for encoders that read both as one."""
+"""Separator between the texts of a pair, for encoders that read both as one text."""
 FITTED = ("tfidf",)
-"""Methods that learn from training texts which features there are."""
+"""Methods that are fitted to the training texts, which decide what the features are."""
 
 
 def with_computed(dataset: CrowdDataset, kind: str) -> CrowdDataset:
-    """Returns a dataset with the features that a text such as `text:tfidf` asks for.
+    """Returns the dataset with the features that a text such as `text:tfidf` asks for.
 
     Raises:
-        DataError: nothing is computed so, an item has no text or image, or a package that computes it is not installed.
+        DataError: the method is unknown, an item has no text or image, or a package that the method needs is not
+            installed.
     """
     where = f"dataset {dataset.name}, "
     how = computed(kind, where)
@@ -30,15 +31,16 @@ def with_computed(dataset: CrowdDataset, kind: str) -> CrowdDataset:
 
 
 def training_items(dataset: CrowdDataset) -> Bool[np.ndarray, " items"]:
-    """Returns which items train whatever the seed: those of the split train, else those with an annotation (with the
-    items of their units).
+    """Returns a mask of the items that are trained on whatever the seed.
+
+    They are the items of the split train; if there are none, the items with an annotation, in whole units.
     """
     train = dataset.split == SPLITS.index("train")
     return train if train.any() else dataset.items.whole_units(dataset.annotations.labels_per_item > 0)
 
 
 def _texts_of(dataset: CrowdDataset, how: Computed) -> list[str]:
-    """Returns a text for each item; of a pair both."""
+    """Returns one text per item; for a pair, both texts joined by `PAIR`."""
     items, asked = dataset.items, how.asked
     if items.text is None:
         raise DataError(

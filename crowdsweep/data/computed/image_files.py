@@ -1,8 +1,8 @@
-"""The files of a dataset's images: where each lies, what is in it, and its pixels, bounded before they are made.
+"""Image files of a dataset: their paths, digests and pixels, with sizes checked before pixels are decoded.
 
-A name leads to a file in the folder of images and nowhere else, through links too. Formats are those that photos and
-drawings come in; of an animation or a document of several pages the first is read. Pixels stand as people see them:
-turned as the camera says, in red, green and blue.
+A name must lead to a file inside the folder of images, also through links. Formats are those of photos and drawings;
+of an animation or a document of several pages, the first image is read. Pixels are as people see them: RGB, rotated as
+the camera's metadata says.
 """
 
 import hashlib
@@ -22,36 +22,36 @@ from crowdsweep.paths import is_file, is_folder, leads_out
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MOST_PIXELS = 1 << 26
-"""Of one image: 67 million, 200 MB as they are computed with."""
+"""Most pixels of one image: 67 million, which take 200 MB in computations."""
 MOST_BYTES = 1 << 28
-"""Of one file."""
+"""Most bytes of one file."""
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
 _EXPECTED = f"an image ({', '.join(FORMATS)})"
 
 
 @runtime_checkable
 class Picture(Protocol):
-    """The image of one item, wherever it is held."""
+    """Image of one item, in a file or in memory."""
 
     @property
     def digest(self) -> str:
-        """Of what it shows."""
+        """Digest of the image's content."""
         ...
 
     def check(self) -> None:
-        """Raises a DataError where the head of the file shows that the image cannot be used."""
+        """Raises a DataError if the header of the file shows that the image cannot be used."""
 
     def rgb(self) -> Any:
-        """Returns its pixels as an RGB image of Pillow, or raises a DataError."""
+        """Returns the pixels as an RGB image of Pillow, or raises a DataError."""
 
 
 class ImageFile(NamedTuple):
-    """The image of one item, in a file.
+    """Image of one item in a file.
 
     Attributes:
-        path: where it lies.
-        digest: of what is in it.
-        where: for messages: the row of the items file, and the item.
+        path: path of the file.
+        digest: digest of the file's content.
+        where: place for messages: the row of the items file, and the item.
     """
 
     path: Path
@@ -59,16 +59,16 @@ class ImageFile(NamedTuple):
     where: str
 
     def check(self) -> None:
-        """Looks at the head of the file.
+        """Checks the header of the file.
 
         Raises:
-            DataError: it is no image, has too many pixels, or more than eight bits for each colour.
+            DataError: the file is no image, or the image has too many pixels or more than eight bits per colour.
         """
         with _reading(self), _opened(self):
             pass
 
     def rgb(self) -> Any:
-        """Returns its pixels as an RGB image of Pillow.
+        """Returns the pixels as an RGB image of Pillow.
 
         Raises:
             DataError: the image is damaged, or one that `check` refuses.
@@ -78,11 +78,11 @@ class ImageFile(NamedTuple):
 
 
 class Pixels(NamedTuple):
-    """The image of one item, in memory.
+    """Image of one item in memory.
 
     Attributes:
-        held: uint8 [height, width, 3].
-        digest: of them.
+        held: pixels, uint8 [height, width, 3].
+        digest: digest of the pixels.
     """
 
     held: np.ndarray
@@ -92,20 +92,21 @@ class Pixels(NamedTuple):
         """Accepts every image."""
 
     def rgb(self) -> Any:
-        """Returns them as an RGB image of Pillow."""
+        """Returns the pixels as an RGB image of Pillow."""
         return Image.fromarray(self.held)
 
 
 def image_files(images: Images, item_names: Sequence[str], asked: str) -> list[ImageFile]:
-    """Returns the file of each item's image; reads all of them, as a digest has to.
+    """Returns the file of each item's image; reads all files to compute their digests.
 
     Args:
-        images: as the dataset's folder has them.
-        item_names: what the items are called.
-        asked: what needs them, for messages.
+        images: the images of the dataset's folder.
+        item_names: names of the items.
+        asked: the features that need the images, for messages.
 
     Raises:
-        DataError: an item has no image, or its name leads out of the folder, to no file, or to one that is too large.
+        DataError: an item has no image, or its name leads out of the folder, to no file, or to a file that is too
+            large.
     """
     lacking = [item for item, name in enumerate(images.names) if not name.strip()]
     if lacking:
@@ -127,7 +128,7 @@ def image_files(images: Images, item_names: Sequence[str], asked: str) -> list[I
 
 @contextmanager
 def warned_of_size_alone() -> Generator[None]:
-    """Makes errors of Pillow's warnings of size, in all threads, and nothing of those of tags and palettes."""
+    """Turns Pillow's warnings about image size into errors, in all threads, and ignores its other warnings."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\b")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -164,7 +165,7 @@ def _found(folder: Path, inside: Path, name: str, where: str) -> ImageFile:
 
 @contextmanager
 def _opened(file: ImageFile) -> Generator[Image.Image]:
-    """Yields an image of which the head alone was read, and which is small enough to be read whole."""
+    """Yields an image of which only the header was read, and whose size and mode are accepted."""
     with Image.open(file.path, formats=FORMATS) as image:
         if image.width * image.height > MOST_PIXELS:
             raise _too_large(file, f"{image.width:,} × {image.height:,}")
@@ -178,7 +179,7 @@ def _opened(file: ImageFile) -> Generator[Image.Image]:
 
 @contextmanager
 def _reading(file: ImageFile) -> Generator[None]:
-    """Turns whatever goes wrong while an image is read into a DataError that says which."""
+    """Turns any exception while an image is read into a DataError that names the image."""
     try:
         yield
     except DataError:

@@ -1,10 +1,10 @@
-"""Features of images by a pretrained network of timm (`pip install 'crowdsweep[images]'`), computed once and kept.
+"""Features of images from a pretrained network of timm (`pip install 'crowdsweep[images]'`), computed once and cached.
 
-The network without its head gives each image one vector: what it pools of its last layer. Images are scaled, cropped
-and normalised as the network's own data configuration says. Weights are read as safetensors alone, which hold numbers
-and no program: of a model on huggingface.co (`resnet18.a1_in1k` is timm's, `somebody/model` somebody's), or of a folder
-as timm's `save_for_hf` writes one. What was computed is kept a block of images at a time, so that a run which was ended
-goes on where it was.
+The network without its head gives each image one vector: its pooled last layer. Images are scaled, cropped and
+normalised as the network's own data configuration says. Weights are read only as safetensors, which hold numbers and no
+program. They come from a model on huggingface.co (`resnet18.a1_in1k` is timm's, `somebody/model` somebody's), or from a
+folder as timm's `save_for_hf` writes one. Features are cached one block of images at a time, so that an interrupted run
+continues where it stopped.
 """
 
 import logging
@@ -29,15 +29,15 @@ from crowdsweep.units import about_words
 
 VERSION = 1
 BATCH = 32
-BLOCK = 1024  # images whose features are kept as one
+BLOCK = 1024  # images whose features are cached in one file
 _FILES = ("config.json", "model.safetensors")
-_READERS = 4  # images that are made into pixels at once: each takes up to 400 MB meanwhile
+_READERS = 4  # images decoded at the same time: each takes up to 400 MB meanwhile
 _PATIENCE_S = 10.0
 _log = logging.getLogger(__name__)
 
 
 class _Network(NamedTuple):
-    """A network that makes features, what makes pixels its input, and the device that it is on."""
+    """A network that makes features, the transform from images to its input, and its device."""
 
     model: Any
     transform: Any
@@ -45,12 +45,12 @@ class _Network(NamedTuple):
 
 
 def embedded(model: str, pictures: Sequence[Picture], where: str) -> tuple[ItemFeatures, str]:
-    """Returns the features of each image, and what says which network made them, of what.
+    """Returns the features of each image, and a text that identifies the network and the images.
 
     Args:
         model: a name on huggingface.co, or the path of a folder.
-        pictures: of all items.
-        where: for messages.
+        pictures: images of all items.
+        where: start of messages.
 
     Raises:
         DataError: timm is not installed, there is no such model, or an image cannot be used.
@@ -66,7 +66,7 @@ def embedded(model: str, pictures: Sequence[Picture], where: str) -> tuple[ItemF
     if missing := [number for number in range(len(blocks)) if number not in found]:
         todo = [picture for number in missing for picture in blocks[number]]
         with warned_of_size_alone():
-            for picture in todo:  # so that one which cannot be used is told before any is computed with
+            for picture in todo:  # so that an unusable image is reported before any is processed
                 picture.check()
             network = _network(model, where)
             progress = _Progress(len(todo), where)
@@ -87,7 +87,7 @@ def _network(model: str, where: str) -> _Network:
         raise DataError(
             f"{where}: expected the package timm, which is not installed; pip install 'crowdsweep[images]'"
         ) from error
-    except (RuntimeError, OSError) as error:  # torchvision, which timm needs, of another release than torch
+    except (RuntimeError, OSError) as error:  # such as a torchvision, which timm needs, that does not fit torch
         raise DataError(
             f"{where}: the package timm cannot be loaded ({error_words(error)}); are torch and torchvision of releases "
             f"that belong together, and both for CPU or both for CUDA?"
@@ -106,7 +106,7 @@ def _network(model: str, where: str) -> _Network:
 
 
 def _folder_of(model: str) -> Path:
-    """Returns the folder that the model's files lie in, fetched where they are not here."""
+    """Returns the folder of the model's files; downloads them if they are not on this machine."""
     if in_a_folder(model):
         folder = expand_home(model)
     else:
@@ -149,7 +149,7 @@ def _input(transform: Any, picture: Picture) -> Any:
 
 
 class _Progress:
-    """Says now and then how far it is."""
+    """Logs from time to time how many images are done, and the time left."""
 
     def __init__(self, n_images: int, where: str) -> None:
         self._n_images, self._where = n_images, where
@@ -157,7 +157,7 @@ class _Progress:
         self._said = self._began
 
     def add(self, n_images: int) -> None:
-        """So many more are done."""
+        """Counts further images as done."""
         self._done += n_images
         now = time.monotonic()
         if now - self._said < _PATIENCE_S or self._done == self._n_images:

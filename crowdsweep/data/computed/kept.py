@@ -1,5 +1,7 @@
-"""Computed features that took long, kept on this machine: in `XDG_CACHE_HOME`, else `~/.cache`, each under a name that
-all that decides them makes."""
+"""Cache, on this machine, of computed features that took long: in `XDG_CACHE_HOME`, else `~/.cache`.
+
+The name of each file is a digest of everything that decides its features.
+"""
 
 import os
 from hashlib import blake2b
@@ -17,7 +19,7 @@ _PIECE = 1 << 20
 
 
 def place_of(*decides: str) -> Path:
-    """Returns where the features lie that these texts decide."""
+    """Returns the path of the features that are decided by these texts."""
     found = blake2b(digest_size=16)
     for text in decides:
         found.update(text.encode())
@@ -28,18 +30,18 @@ def place_of(*decides: str) -> Path:
 
 
 def kept(place: Path, n_items: int) -> ItemFeatures | None:
-    """Returns the features of so many items; None where there are none, or damaged ones."""
+    """Returns the cached features of `n_items` items; None if there are none, or if they are damaged."""
     if not is_file(place):
         return None
     try:
         features = read_npz(place, {"features": "numbers"})[0]
     except DataError:
-        return None  # made anew, and written in its place
+        return None  # the caller computes them again and replaces the file
     return features if features.dtype == np.float32 and features.ndim == 2 and len(features) == n_items else None
 
 
 def keep(place: Path, features: ItemFeatures) -> None:
-    """Keeps features; where nothing can be written, they are computed again the next time."""
+    """Writes features to the cache; if that fails, they are computed again the next time."""
     try:
         with draft_in(place.parent, make=True) as (draft, folder):
             np.savez(draft.path / place.name, features=features)
@@ -49,7 +51,7 @@ def keep(place: Path, features: ItemFeatures) -> None:
 
 
 def identity_of(model: str) -> str:
-    """Returns a digest of the files of a model in a folder, which may change under its name; empty of others."""
+    """Returns a digest of the files of a model in a folder, which may change; empty for any other model."""
     folder = expand_home(model)
     if not (in_a_folder(model) and is_folder(folder)):
         return ""
@@ -63,5 +65,5 @@ def identity_of(model: str) -> str:
 
 
 def in_a_folder(model: str) -> bool:
-    """Whether a model is named by the path of a folder, and not as one of huggingface.co."""
+    """Returns whether a model is given by the path of a folder, not by a name on huggingface.co."""
     return model.startswith(("/", "~"))

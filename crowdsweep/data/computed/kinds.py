@@ -1,6 +1,6 @@
-"""Kinds of computed features: as a sweep file writes them, `{text: tfidf}`, and as one text, `text:tfidf`.
+"""Kinds of computed features: as a mapping in a sweep file, `{text: tfidf}`, and as one text, `text:tfidf`.
 
-The text is what stands in results and keys of trials, the mapping what people write.
+Results and keys of trials hold the text; people write the mapping.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Computed(NamedTuple):
     Attributes:
         of: the source: texts or images.
         method: `tfidf`, `sentence-transformers`, `timm`.
-        model: its name; empty where the method has none.
+        model: name of the model; empty if the method has none.
     """
 
     of: Of
@@ -31,20 +31,20 @@ class Computed(NamedTuple):
 
     @property
     def asked(self) -> str:
-        """As a sweep file says it."""
+        """The features as a sweep file writes them."""
         return f"{{{self.of}: {self.method}{f'/{self.model}' if self.model else ''}}}"
 
 
 def is_computed(kind: object) -> bool:
-    """Whether a dataset parameter `features` asks for computed ones; else it names a file, or answers."""
+    """Returns whether a dataset parameter `features` asks for computed features, not for a file or for answers."""
     return isinstance(kind, str) and kind.partition(":")[0] in METHODS and ":" in kind
 
 
 def computed(kind: str, where: str = "") -> Computed:
-    """Returns what a text such as `text:tfidf` asks for.
+    """Returns the computed features that a text such as `text:tfidf` asks for.
 
     Raises:
-        DataError: nothing is computed so.
+        DataError: the method is unknown, lacks its model, or takes no model.
     """
     of, _, told = kind.partition(":")
     method, _, model = told.partition("/")
@@ -58,10 +58,10 @@ def computed(kind: str, where: str = "") -> Computed:
 
 
 def kind_of(given: Any, where: Where) -> Any:
-    """Returns `text:tfidf` of `{text: tfidf}`; anything but a mapping as it is.
+    """Returns `text:tfidf` for `{text: tfidf}`; anything but a mapping is returned unchanged.
 
     Raises:
-        DataError: nothing is computed of that, or so.
+        DataError: the source or the method is unknown.
     """
     if isinstance(given, Mapping):
         told = [(of, method) for of, method in given.items() if of in METHODS and isinstance(method, str)]
@@ -74,7 +74,7 @@ def kind_of(given: Any, where: Where) -> Any:
 
 
 def pattern_of(of: Of) -> str:
-    """Returns a regular expression of the methods that compute features of something."""
+    """Returns a regular expression that matches the methods for a source."""
     named = (f"{name.removesuffix(_NAMED)}/.+" if name.endswith(_NAMED) else name for name in METHODS[of])
     return f"^({'|'.join(named)})$"
 
@@ -84,5 +84,5 @@ def _forms() -> list[str]:
 
 
 def as_written(kind: Any) -> Any:
-    """Returns `{text: tfidf}` of `text:tfidf`, for a sweep file; what is not computed as it is."""
+    """Returns `{text: tfidf}` for `text:tfidf`, for a sweep file; any other value is returned unchanged."""
     return dict([kind.split(":", 1)]) if is_computed(kind) else kind

@@ -1,4 +1,4 @@
-"""Features of texts by a pretrained encoder of sentences (`pip install 'crowdsweep[text]'`), computed once and kept."""
+"""Features of texts from a pretrained sentence encoder (`pip install 'crowdsweep[text]'`), computed once and cached."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +15,12 @@ BATCH = 64
 
 
 def embedded(model: str, texts: Sequence[str], where: str) -> tuple[ItemFeatures, str]:
-    """Returns an embedding of each text, of length one, and what says which model made them.
+    """Returns an embedding of each text, of length one, and a text that identifies the model.
 
     Args:
         model: as `sentence_transformers.SentenceTransformer` takes it: a name, or the path of a folder.
-        texts: of all items.
-        where: for messages.
+        texts: texts of all items.
+        where: start of messages.
 
     Raises:
         DataError: the package is not installed, there is no such model, or it gives no embeddings.

@@ -1,10 +1,10 @@
-"""Features of texts by their words: term frequencies, weighted down where many texts have the word (TF-IDF).
+"""Features of texts by their words: term frequencies, with less weight for words that many texts have (TF-IDF).
 
-A word's weight is (1 + ln f) · (1 + ln((1 + n) / (1 + d))) for f occurrences in this text and d texts out of n that
-have it; rows have length one. Words are runs of letters and digits in lower case. Only texts of training items say
-which words there are, those that occur in two texts or more, the most frequent ones where there are more than
-`MOST_WORDS` (ties in alphabetical order), and how much each weighs: other texts are read by these alone. Nothing is
-drawn.
+A word's weight is (1 + ln f) · (1 + ln((1 + n) / (1 + d))) for f occurrences in this text and d out of n texts that
+have the word; rows have length one. Words are runs of letters and digits in lower case. Only the texts of training
+items decide the vocabulary and the weights. The vocabulary holds the words that occur in at least two of these texts,
+at most the `MOST_WORDS` most frequent ones (ties in alphabetical order). Other texts are read by these words alone.
+Nothing is random.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from crowdsweep.errors import DataError
 VERSION = 1
 MOST_WORDS = 1000
 _WORDS = r"(?u)\b\w+\b"
-_FEWEST_TEXTS = 2  # that have a word
+_FEWEST_TEXTS = 2  # training texts that must have a word
 
 
 def tfidf(texts: Sequence[str], trains: np.ndarray, where: str) -> ItemFeatures:
     """Returns the weights of at most `MOST_WORDS` words in each text.
 
     Args:
-        texts: of all items.
-        trains: bool [items], which of them train.
-        where: for messages.
+        texts: texts of all items.
+        trains: bool [items], mask of the training items.
+        where: start of messages.
 
     Raises:
         DataError: the training texts have no word in common.
@@ -43,7 +43,7 @@ def tfidf(texts: Sequence[str], trains: np.ndarray, where: str) -> ItemFeatures:
 
 
 def _words_of(texts: Sequence[str], where: str) -> list[str]:
-    """Returns the words that features are made of, in alphabetical order."""
+    """Returns the vocabulary, in alphabetical order."""
     counter = CountVectorizer(min_df=min(_FEWEST_TEXTS, len(texts)), token_pattern=_WORDS)
     try:
         found: Any = counter.fit_transform(texts)

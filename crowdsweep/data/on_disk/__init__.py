@@ -1,1 +1,1 @@
-"""Datasets as files: the doors that files come in through, tables and JSON, and the folder of a dataset."""
+"""Datasets as files: bounded reading of files, tables and JSON, and the folder of a dataset."""

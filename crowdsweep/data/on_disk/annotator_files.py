@@ -1,9 +1,9 @@
-"""A dataset folder's files on its annotators: their names and features.
+"""Reads a dataset folder's files on its annotators: their names and features.
 
-Features stand in `annotators.csv`, a column each, or in `annotator-features-KIND.npz`. A column of numbers is one
-feature; empty fields get the mean of the others, and a column of zeros and ones says where. A column of words is coded,
-a feature of zeros and ones for each word; one with more than `MOST_WORDS` different words names annotators rather than
-describing them, and is left.
+Features are columns of `annotators.csv`, or are in `annotator-features-KIND.npz`. A column of numbers is one feature;
+its empty fields get the mean of the others, and a second feature of zeros and ones marks them. A column of words
+becomes a feature of zeros and ones for each word. A column with more than `MOST_WORDS` different words names annotators
+rather than describing them, and is not read.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from crowdsweep.errors import DataError
 
 MOST_WORDS = 32
 MOST_FEATURES = 4096
-_TABLE = "annotators"  # what the columns of annotators.csv are called beside the kinds of .npz files
+_TABLE = "annotators"  # kind of the features in annotators.csv, beside the kinds of .npz files
 _NAME = "annotator"
 _PREFIX = "annotator-features-"
 
@@ -32,7 +32,7 @@ def order_annotators(folder: Path, answering: Names, missing: Missing) -> Names:
     """Returns the ids of all annotators, declared or answering, in the order of their codes.
 
     Raises:
-        DataError: a row of annotators.csv declares nobody.
+        DataError: a row of annotators.csv has no annotator id.
     """
     path = tables.find_table(folder, "annotators")
     declared: list[Names] = []
@@ -46,23 +46,25 @@ def order_annotators(folder: Path, answering: Names, missing: Missing) -> Names:
 
 
 def kinds_of_features(folder: Path, missing: Missing) -> list[str]:
-    """Returns the kinds of features of annotators in a folder; `annotators` are the columns of annotators.csv."""
+    """Returns the kinds of annotator features in a folder; `annotators` stands for the columns of annotators.csv."""
     return [*feature_kinds(folder, _PREFIX), *([_TABLE] if _columns(folder, missing) else [])]
 
 
 def read_annotator_features(folder: Path, kind: str | None, names: Names, missing: Missing) -> AnnotatorFeatures | None:
-    """Returns the features of all annotators, float32, matched by id; rows of other annotators are left.
+    """Returns the features of all annotators, float32, matched by id; rows of other annotators are ignored.
+
+    Returns None if there are no features, or `kind` is `none`.
 
     Args:
         folder: the dataset folder.
-        kind: which; None where there is one at most; `annotators` for the columns of annotators.csv, `none` for no
+        kind: kind to read; None if there is at most one; `annotators` for the columns of annotators.csv, `none` for no
             features.
         names: ids of the annotators, in the order of their codes.
-        missing: what stands for a missing value.
+        missing: rule for texts that stand for a missing value.
 
     Raises:
-        DataError: there are several kinds and none is chosen, an annotator has no features or several, or what is
-            there is no finite number.
+        DataError: there are several kinds and none is chosen, an annotator has no features or several rows of them, or
+            a value is not a finite number.
     """
     if kind == "none":
         return None
@@ -74,7 +76,7 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names, missin
             f"{folder}: several kinds of annotator features; set the dataset parameter annotator_features: "
             f"{' | '.join(known)} | none"
         )
-    if kind is not None and kind not in known:  # also what keeps a kind such as ../x inside the folder
+    if kind is not None and kind not in known:  # also refuses a kind such as ../x, which leads out of the folder
         what = "columns beside annotator in annotators.csv" if kind == _TABLE else f"{_PREFIX}{kind}.npz"
         raise DataError(f"{folder}: expected {what}, found {', '.join(known) or 'no features of annotators'}")
     if not known:
@@ -86,7 +88,7 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names, missin
 
 
 def _columns(folder: Path, missing: Missing) -> Mapping[str, Column]:
-    """Returns the columns of annotators.csv, where it has any besides the names."""
+    """Returns the columns of annotators.csv; empty if none of them is a feature."""
     path = tables.find_table(folder, "annotators")
     if path is None or set(tables.column_names(path)) <= {_NAME}:
         return {}
@@ -129,7 +131,7 @@ def _coded(folder: Path, columns: Mapping[str, Column], names: Names) -> Annotat
             f"{path}: expected at most {MOST_FEATURES} features of annotators, got {n_features}; leave columns out, or "
             f"write them as annotator-features-KIND.npz"
         )
-    with np.errstate(over="ignore"):  # told below
+    with np.errstate(over="ignore"):  # reported below
         features = np.concatenate(parts, axis=1)[place].astype(np.float32)
     for bad in np.flatnonzero(~np.isfinite(features).all(axis=1)):
         raise DataError(f"{path}: expected numbers that fit into 32 bits, got a larger one for {names[int(bad)]!r}")
@@ -137,7 +139,7 @@ def _coded(folder: Path, columns: Mapping[str, Column], names: Names) -> Annotat
 
 
 def _is_numeric(column: Column) -> bool:
-    """Whether all fields that are not empty are numbers; at least one has to be."""
+    """Returns whether all fields that are not empty, at least one, are numbers."""
     texts = [text for text in column.texts if text]
     return bool(texts) and not any(np.isnan(number(text)) for text in texts)
 
@@ -159,6 +161,6 @@ def _numbers(path: Path | None, name: str, column: Column) -> Float64[np.ndarray
 
 
 def _words(column: Column) -> Float32[np.ndarray, "rows features"]:
-    """Returns which word each row has, the words in their natural order."""
+    """Returns a feature of zeros and ones for each word, the words in natural order."""
     rank = np.argsort(column.texts.natural_order())
     return np.eye(len(rank), dtype=np.float32)[rank[column.codes]]

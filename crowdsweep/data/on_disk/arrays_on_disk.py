@@ -1,4 +1,4 @@
-"""NumPy's files, header first: what an array would take is compared with what the file holds before it is made."""
+"""Reads NumPy's files, header first: the size of an array is compared with the file before the array is made."""
 
 import math
 import zipfile
@@ -14,14 +14,14 @@ from crowdsweep.errors import DataError
 from crowdsweep.paths import is_file
 
 _NUMBERS_AND_TEXTS = "fiubUS"
-_CHARACTER = {"U": 4, "S": 1}  # bytes
+_CHARACTER = {"U": 4, "S": 1}  # bytes per character
 
 
 def read_npy(path: Path) -> np.ndarray:
     """Returns the array in a .npy file.
 
     Raises:
-        DataError: the file is no .npy file, is cut off, or holds objects.
+        DataError: the file is no .npy file, is truncated, or holds objects.
     """
     if not is_file(path):
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
@@ -35,7 +35,7 @@ def read_npz(path: Path, arrays: Mapping[str, str]) -> list[np.ndarray]:
 
     Args:
         path: the archive.
-        arrays: their names, and what each holds, in a word.
+        arrays: maps the name of each array to a word for its content.
 
     Raises:
         DataError: the file is no .npz archive, is damaged, or lacks one of the arrays.

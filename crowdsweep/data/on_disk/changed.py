@@ -1,8 +1,9 @@
-"""Files of a dataset's folder that change together: all of them or none, whatever ends their writer.
+"""Changes several files of a dataset folder together: all of them or none, however the writer ends.
 
-New versions lie whole in a draft, which becomes the folder `.crowdsweep-changed` in one step. From then on they are
-what the dataset's folder holds (`standing`), and take their places one by one. A writer that is killed before that step
-leaves the old files, after it the new ones, and the next writer puts those that are left into place.
+New versions are written to a draft folder, which is renamed to `.crowdsweep-changed` in one step. From then on they are
+the current files of the dataset folder (`standing`), and are moved to their places one by one. If a writer is killed
+before that step, the old files stay current. If it is killed after that step, the new files are current, and the next
+writer moves the remaining ones to their places.
 """
 
 import os
@@ -21,15 +22,16 @@ _MAY_CHANGE.add("shown.jsonl")
 
 
 def standing(folder: Path, name: str) -> Path:
-    """Returns where a file of a dataset's folder stands: one that was changed may not be in its place yet."""
+    """Returns the current path of a file of a dataset folder: a changed file may not be in its place yet."""
     changed = folder / CHANGED / name
     return changed if is_file(changed) else folder / name
 
 
 @contextmanager
 def changed_together(folder: Path) -> Generator[Path]:
-    """Yields a place to write new versions of files to, which nobody else changes meanwhile. In the end all of them
-    take the place of the old ones; where anything fails, none does.
+    """Yields a folder to write new versions of files to; no other process can change the files meanwhile.
+
+    In the end all new versions replace the old ones; if anything fails, none does.
 
     Raises:
         DataError: the folder cannot be written, another process is writing there, or one of the files is a link.
@@ -67,7 +69,7 @@ def _publish(draft: Draft, folder: int, where: Path) -> None:
 
 
 def _put_in_place(folder: int, where: Path) -> None:
-    """Moves what was changed to its place, where a writer has not done so."""
+    """Moves changed files to their places, if the writer has not done so yet."""
     try:
         changed = folder_below(folder, CHANGED)
     except FileNotFoundError:

@@ -1,10 +1,11 @@
-"""CIFAR-10 as its authors publish it for programs that read bytes (Krizhevsky 2009), the binary version:
+"""Reads the binary version of CIFAR-10, which its authors publish for programs that read bytes (Krizhevsky 2009):
 
     data_batch_1.bin … data_batch_5.bin   training images, 10,000 records each
     test_batch.bin                        test images, 10,000 records
-    batches.meta.txt                      the names of the ten classes, a line each
+    batches.meta.txt                      the names of the ten classes, one per line
 
-A record is one byte of class, 0 to 9, and 3,072 of pixels: 32 rows of 32 in red, then in green, then in blue.
+A record is one byte for the class, 0 to 9, and 3,072 bytes for the pixels: 32 rows of 32 in red, then in green, then in
+blue.
 """
 
 import hashlib
@@ -22,23 +23,23 @@ from crowdsweep.paths import is_file, is_folder
 FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 CLASSES_FILE = "batches.meta.txt"
 NAMES = ("cifar-10", "cifar-10-batches-bin")
-"""What a folder of them is called: by `crowdsweep fetch`, and by the archive that they come in."""
-RECORDS = 10_000  # of a file
+"""Names of a folder with these files: as `crowdsweep fetch` makes it, and as their archive holds it."""
+RECORDS = 10_000  # per file
 SIDE = 32
 _PIXELS = 3 * SIDE * SIDE
-_PYTHON = "data_batch_1"  # what the first file is called in the version for Python
+_PYTHON = "data_batch_1"  # name of the first file in the version for Python
 _HINT = "`crowdsweep fetch cifar-10` gets the binary version (cifar-10-binary.tar.gz)"
 
 
 class Cifar(NamedTuple):
-    """What the files hold, the training images first.
+    """Content of the files, with the training images first.
 
     Attributes:
         pixels: uint8 [images, 3072], as in the records.
         gold: int32 [images].
-        n_train: how many of them train.
-        class_names: in the order of their codes.
-        digest: of all of it.
+        n_train: number of training images.
+        class_names: names of the classes, in the order of their codes.
+        digest: digest of the class names and all records.
     """
 
     pixels: UInt8[np.ndarray, "images pixels"]
@@ -49,10 +50,10 @@ class Cifar(NamedTuple):
 
 
 def find_cifar(places: Iterable[Path]) -> Path:
-    """Returns the first folder of these places that holds the binary version.
+    """Returns the first folder in these places that holds the binary version.
 
     Raises:
-        DataError: there is no such folder; where there is the version for Python, the message says why it is not read.
+        DataError: there is no such folder; if the version for Python is there, the message says why it is not read.
     """
     looked = [place / name for place in places for name in NAMES]
     for folder in looked:
@@ -75,7 +76,7 @@ def read_cifar(folder: Path) -> Cifar:
     """Reads the six files and the names of the classes.
 
     Raises:
-        DataError: a file is missing, has another size than it should, or a record a class that there is not.
+        DataError: a file is missing or has a wrong size, or a record has an unknown class.
     """
     names = (
         bytes_of(folder / CLASSES_FILE, 1 << 12, "the names of CIFAR-10's classes").decode("ascii", "replace").split()

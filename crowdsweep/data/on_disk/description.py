@@ -1,17 +1,18 @@
-"""`dataset.yaml`: name, title and scale of a dataset folder, what stands for a missing value in it, and of which form
-of file it was made, which `label --export same` goes back to.
+"""Reads `dataset.yaml`, which describes a dataset folder: its name, title and scale, and its missing values.
+
+It also records the form of the imported file, so that `label --export same` can write the same form.
 
     name: photos
     title: Is there a cat?
     scale: nominal
-    missing: [NA, "-99"]    optional; `missing: []` where nothing but an empty field does
-    images: ../photos       optional: the folder that the names of images begin in; this one where it is left out
-    form: label-studio      optional, written by imports: of the file; what its question is called, and what the tool
-    question: stars         calls the thing that it is about; and whether the file has labels as numbers
-    about: text
-    numbers: true
+    missing: [NA, "-99"]    optional: texts for a missing value; `missing: []` if only an empty field is one
+    images: ../photos       optional: the folder that names of images are relative to; the dataset folder by default
+    form: label-studio      optional, written by imports: form of the imported file,
+    question: stars         what the file calls its question,
+    about: text             what the file calls the thing that the question is about,
+    numbers: true           and whether the labels in the file are numbers
 
-All values are texts, whatever YAML makes of them elsewhere: `name: 012` is `012`, and `name: no` is `no`.
+All values are read as texts, whatever YAML makes of them elsewhere: `name: 012` is `012`, and `name: no` is `no`.
 """
 
 from dataclasses import dataclass
@@ -26,23 +27,23 @@ from crowdsweep.data.on_disk.doors import reading
 from crowdsweep.errors import DataError
 
 DESCRIPTION_FILE = "dataset.yaml"
-_KEYS = ("name", "title", "scale", "missing", "images")  # that people write
+_KEYS = ("name", "title", "scale", "missing", "images")  # keys that people write
 _MOST_BYTES, _DEEPEST = 1 << 16, 4  # a few keys with a text each need far less
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What a folder says of itself.
+    """Content of a folder's dataset.yaml.
 
     Attributes:
-        name, title: how it is called.
-        scale: of the labels.
-        missing: what stands for a missing value.
-        images: the folder of its images, from its own on.
-        form: of the file that it was imported from (`importing.registry`); empty where nobody noted it.
-        question: what the file calls its question; empty where it has no name.
-        about: what the file calls the thing that the question is about, likewise.
-        numbers: whether the file has its labels as numbers, and not as texts.
+        name, title: short name and title of the dataset.
+        scale: scale of the labels.
+        missing: rule for texts that stand for a missing value.
+        images: the folder of its images, relative to the dataset folder.
+        form: form of the file that it was imported from (`importing.registry`); empty if not recorded.
+        question: what the imported file calls its question; empty if the question has no name.
+        about: what the imported file calls the thing that the question is about; empty if it has no name.
+        numbers: whether the labels in the imported file are numbers, not texts.
     """
 
     name: str
@@ -57,10 +58,10 @@ class Description:
 
 
 def read_description(folder: Path) -> Description:
-    """Returns what dataset.yaml says; the folder's name and `nominal` where it says nothing.
+    """Returns the content of dataset.yaml; by default the folder's name and the scale `nominal`.
 
     Raises:
-        DataError: the folder is not there, or the file is not YAML, or says something else.
+        DataError: the folder does not exist, the file is not YAML, or a value in it is invalid.
     """
     path = folder / DESCRIPTION_FILE
     if not folder.is_dir():
@@ -95,7 +96,7 @@ def _missing(path: Path, given: Any) -> Missing:
 
 
 def _plain(path: Path) -> Any:
-    """Returns what the file says; aliases, which can multiply without end, and deep nesting are refused unread."""
+    """Returns the parsed file; refuses, before building values, deep nesting, tags, and aliases, which can multiply."""
     with reading(path, "YAML in UTF-8"):
         size = path.stat().st_size
         if size > _MOST_BYTES:
@@ -109,7 +110,7 @@ def _plain(path: Path) -> Any:
                 deep = "values nested in values" if tag is None else f"the tag {str(tag)[:40]}"
                 got = "an alias (*)" if isinstance(event, yaml.AliasEvent) else deep
                 raise DataError(f"{path}: expected plain keys and values, got {got}; write the value out")
-        loader = yaml.BaseLoader(text)  # makes texts alone
+        loader = yaml.BaseLoader(text)  # makes texts only
         try:
             return loader.get_single_data() or {}
         finally:

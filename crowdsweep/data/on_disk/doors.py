@@ -1,7 +1,7 @@
-"""The door that data files come in through: opened once, bounded, and whatever goes wrong told with the file's name.
+"""Opens and reads data files within bounds, and reports every failure with the file's name.
 
-Damaged files make libraries raise whatever they like. So nobody lists what they raise: `reading` stands around every
-reading of a file, and what comes out of it is a result or a DataError.
+Damaged files make libraries raise arbitrary exceptions. So no code lists these exceptions: every read of a file is
+inside `reading`, which gives either a result or a DataError.
 """
 
 import csv
@@ -19,21 +19,21 @@ from crowdsweep.errors import CrowdsweepError, DataError
 from crowdsweep.paths import is_file, stands
 
 LONGEST_FIELD = bounds.LONGEST_LINE  # characters of one cell, or of one JSON value
-_SAMPLE = 1 << 16  # characters that the separator is told from
-# In the order in which they are believed: a comma inside a cell is more common than a tab or a semicolon.
+_SAMPLE = 1 << 16  # characters from which the separator is inferred
+# In order of preference: a comma inside a cell is more common than a tab or a semicolon.
 _SEPARATORS = ("\t", ";", ",", "|")
-_GZIP, _ZIP, _PARQUET = b"\x1f\x8b", b"PK", b"PAR1"  # what files of these kinds begin with
+_GZIP, _ZIP, _PARQUET = b"\x1f\x8b", b"PK", b"PAR1"  # first bytes of files of these kinds
 
-csv.field_size_limit(LONGEST_FIELD)  # of this process: the csv module knows no other way, and its default is 128 kB
+csv.field_size_limit(LONGEST_FIELD)  # for the whole process, the csv module's only way; default: 128 kB
 
 
 @contextmanager
 def reading(path: Path, expected: str) -> Generator[None]:
-    """Turns whatever goes wrong while a file is read into a DataError.
+    """Turns any exception while a file is read into a DataError.
 
     Args:
         path: the file, for the message.
-        expected: what it should be, `a Parquet file`.
+        expected: what the file should be, `a Parquet file`.
     """
     try:
         yield
@@ -53,7 +53,7 @@ def reading(path: Path, expected: str) -> Generator[None]:
 
 
 def found_at(path: Path) -> str:
-    """Returns in words what is there where a file is expected."""
+    """Returns, in words for a message, what exists at a path where a file is expected."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -63,15 +63,15 @@ def found_at(path: Path) -> str:
 
 
 def bytes_of(path: Path, most: int, expected: str) -> bytes:
-    """Returns what a small file holds.
+    """Returns the content of a small file.
 
     Args:
         path: the file.
-        most: bytes that it may have.
-        expected: what it should be, for the message.
+        most: most bytes that the file may have.
+        expected: what the file should be, for the message.
 
     Raises:
-        DataError: it is no file (a pipe or a device is not read), or a larger one.
+        DataError: the path is no file (a pipe or a device is not read), or the file is larger.
     """
     if (found := found_at(path)) != "a file":
         raise DataError(f"{path}: expected {expected}, found {found}")
@@ -83,7 +83,7 @@ def bytes_of(path: Path, most: int, expected: str) -> bytes:
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a file begins as Parquet does."""
+    """Returns whether a file begins as Parquet does."""
     if not is_file(path):
         return False
     with _opened(path) as file:
@@ -91,26 +91,26 @@ def is_parquet(path: Path) -> bool:
 
 
 def _opened(path: Path) -> io.BufferedReader:
-    """Opens a file.
+    """Opens a file to read bytes.
 
     Raises:
-        DataError: the file cannot be read, as one of another user.
+        DataError: the file cannot be read, for example because it belongs to another user.
     """
     with reading(path, "a file that can be read"):
         return path.open("rb")
 
 
 def _beginning(file: io.BufferedReader) -> bytes:
-    """Returns the first four bytes of a file, which tell what it is, and stays where it is."""
+    """Returns the first four bytes of a file, which identify its kind, without moving on in the file."""
     return file.peek(4)[:4]
 
 
 @contextmanager
 def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
-    """Opens UTF-8 text, gzipped or not, with or without a byte order mark; line ends stay what they are.
+    """Opens UTF-8 text, gzipped or not, with or without a byte order mark; line ends are not changed.
 
     Raises:
-        DataError: no such file, or one that is not text.
+        DataError: there is no such file, or it is not text.
     """
     if not is_file(path):
         raise DataError(f"{path}: expected a file, found {found_at(path)}")
@@ -131,24 +131,24 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
 
 
 def as_text(packed: io.BufferedIOBase, path: Path) -> io.TextIOWrapper:
-    """Returns the text in a packed stream, which may not grow without bounds.
+    """Returns the text in a packed stream, of bounded size.
 
     Args:
-        packed: the stream.
-        path: of its file; of one in an archive, `ARCHIVE/NAME`.
+        packed: the stream of unpacked bytes.
+        path: path of its file; for a file in an archive, `ARCHIVE/NAME`.
     """
     return _Text(io.BufferedReader(_Bounded(packed, path)), path)
 
 
 def check_packed_text(path: Path, most: int | None = None) -> None:
-    """Refuses packed text that is larger than it may be, before it is read.
+    """Refuses gzipped text that is larger than allowed, before it is read.
 
     Args:
-        path: of a file that may be packed.
-        most: lines that it may have in any case (`bounds.check_rows`); None where a line is not a row.
+        path: path of a file that may be gzipped.
+        most: number of lines that is always allowed (`bounds.check_rows`); None if a line is not a row.
 
     Raises:
-        DataError: it is too large, or damaged.
+        DataError: the text is too large, or damaged.
     """
     with _opened(path) as file:
         if _beginning(file).startswith(_GZIP):
@@ -161,7 +161,7 @@ def check_packed_text(path: Path, most: int | None = None) -> None:
 
 
 class _Text(io.TextIOWrapper):
-    """UTF-8 text whose lines, taken one by one, are no longer than a row may be."""
+    """UTF-8 text that raises a DataError at a line, read by iteration, that is longer than a row may be."""
 
     def __init__(self, file: io.BufferedIOBase, path: Path) -> None:
         super().__init__(file, encoding="utf-8-sig", newline="")  # pyright: ignore[reportArgumentType] - stubs want more
@@ -180,7 +180,7 @@ class _Text(io.TextIOWrapper):
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that refuses to give more than it should."""
+    """Stream that raises a DataError once it has given more bytes than allowed."""
 
     def __init__(self, packed: io.BufferedIOBase, path: Path) -> None:
         self._packed, self._path, self._given = packed, path, 0
@@ -209,9 +209,9 @@ class _Bounded(io.RawIOBase):
 
 
 def separator_of(file: io.TextIOWrapper) -> str | None:
-    """Returns what separates the cells of a table, and goes back to its start; None where there is one column only.
+    """Returns the separator of a table's cells, and goes back to the start; None if there is only one column.
 
-    The separator is one that makes the first rows equally long; where none does, the one that makes the first longest.
+    The separator is one that gives the first rows equally many cells; else the one that gives the first row most cells.
     """
     sample = file.read(_SAMPLE)
     file.seek(0)
@@ -229,12 +229,12 @@ def separator_of(file: io.TextIOWrapper) -> str | None:
 
 
 def rows_of(path: Path, file: io.TextIOWrapper, separator: str | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Yields (number of its line, cells) of each row of separated text, the header among them.
+    """Yields (line number, cells) of each row of separated text, including the header.
 
     Args:
-        path: for the message.
+        path: the file, for the message.
         file: the text, at its start.
-        separator: of the cells; by default what `separator_of` says, or a comma.
+        separator: separator of the cells; by default the result of `separator_of`, or a comma.
 
     Raises:
         DataError: the quotes of a row are not closed, or a cell is too long.
@@ -249,19 +249,19 @@ def rows_of(path: Path, file: io.TextIOWrapper, separator: str | None = None) ->
 
 
 def first_character(path: Path, expected: str) -> str:
-    """Returns the first character of a text that is no white space; empty where it has none.
+    """Returns the first character of a text that is not white space; empty if its beginning has none.
 
     Args:
         path: the file.
-        expected: what it should be, for the message.
+        expected: what the file should be, for the message.
     """
     with reading(path, expected), opened_text(path) as file:
         return file.read(4096).lstrip()[:1]
 
 
 def not_utf8(path: Path) -> DataError:
-    """Returns the error of a file that is not UTF-8; of packed files it cannot say where."""
-    if not is_file(path):  # it stands in an archive
+    """Returns the error for a file that is not UTF-8; for packed files it does not say where."""
+    if not is_file(path):  # the file is in an archive
         return DataError(f"{path}: expected UTF-8; save the file again as UTF-8")
     with _opened(path) as lines:
         packed = _beginning(lines).startswith((_GZIP, _ZIP))

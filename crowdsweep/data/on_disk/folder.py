@@ -1,23 +1,23 @@
-"""A dataset folder on disk <-> a dataset.
+"""Reads and writes a dataset folder.
 
     annotations.csv     item, annotator, label; optional weight, probability; other columns can be filtered on
-    votes.csv           instead: item, label, count, where annotators are anonymous
+    votes.csv           instead of annotations.csv if annotators are anonymous: item, label, count
     items.csv           optional: item; optional split (train, dev, test, unlabelled), gold, text, text_b, image (a file
-                        in the folder `images` of dataset.yaml, else in this one), for tokens sentence (counted within a
-                        split), position and token (which is their text), for multi-label items gold_CLASS (1, 0 or
-                        empty) in place of gold where only some classes are known
+                        in the folder `images` of dataset.yaml, else in this one); for tokens sentence (an id within a
+                        split), position and token (which is their text); for multi-label items gold_CLASS (1, 0 or
+                        empty) in place of gold if only some classes are known
     annotators.csv      optional: annotator; declares annotators, also those who gave no label; every other column is
-                        a feature of theirs (`annotator_files`)
+                        a feature of the annotators (`annotator_files`)
     annotator-features-KIND.npz   optional: arrays `features` [n, d] and `annotator` [n]
     classes.csv         optional: label, name; the classes in order, used or not
     features-KIND.npz   optional: arrays `features` [n, d] and `item` [n]
-    dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel), missing (what stands for no value),
-                        images (the folder of the images)
+    dataset.yaml        optional: name, title, scale (nominal, ordinal, multilabel), missing (texts that stand for a
+                        missing value), images (the folder of the images)
 
-Every .csv may be a .csv.gz or .parquet; a CSV may separate its fields by commas, semicolons, tabs or bars. Ids are
-opaque; codes follow their order (as numbers where all are whole numbers), so the order of rows never matters.
-A row without a label is an answer that was not given, and is left out (`missing`). Multi-label answers join class
-labels by `|`; an empty label is there an answer that chose no class.
+Every .csv may be a .csv.gz or .parquet; a CSV may separate its fields by commas, semicolons, tabs or bars. Ids have no
+meaning; codes follow their order (as numbers if all are whole numbers), so the order of rows never matters. A row
+without a label is an answer that was not given, and is left out (`missing`). Multi-label answers join class labels by
+`|`; for them an empty label is an answer that chose no class.
 """
 
 import os
@@ -48,7 +48,7 @@ from crowdsweep.paths import is_file
 
 
 def is_dataset_folder(path: Path) -> bool:
-    """Whether a folder holds annotations or votes."""
+    """Returns whether a folder holds annotations or votes."""
     return any(
         is_file(path / f"{stem}.{kind}") for stem in ("annotations", "votes") for kind in ("csv", "csv.gz", "parquet")
     )
@@ -61,11 +61,11 @@ def read_folder(
 
     Args:
         path: the folder.
-        features: which `features-KIND.npz`; needed where there are several; `none` leaves them out. With
-            `column=value`, what the annotations with that value say of each item (`_features_of_answers`).
-        where: `column=value`: only annotations with that value in that column.
-        annotator_features: which `annotator-features-KIND.npz`, or `annotators` for the columns of annotators.csv;
-            needed where there are several; `none` leaves them out.
+        features: KIND of the `features-KIND.npz` to read; needed if there are several; `none` reads none. With
+            `column=value`, the answers with that value become the features of their items (`_features_of_answers`).
+        where: `column=value`: only annotations with that value in that column are read.
+        annotator_features: KIND of the `annotator-features-KIND.npz` to read, or `annotators` for the columns of
+            annotators.csv; needed if there are several; `none` reads none.
 
     Raises:
         DataError: a file, a row or a value cannot be used; the message says which.
@@ -130,14 +130,14 @@ def read_folder(
 def _features_of_answers(
     source: Path, condition: str, where: str | None, classes: Classes, item_names: Names
 ) -> ItemFeatures:
-    """Returns as features how one part of the annotators answered, the other part being who is learned from.
+    """Returns item features made from the answers that meet a condition; models learn from other answers.
 
-    A feature for each class: its share of the item's answers that meet the condition, one answer more being spread
-    evenly over the classes (multi-label: half of one more answer choosing each). With n answers of which c say so,
-    (c + 1 / classes) / (n + 1).
+    There is one feature per class: the class's share of the item's answers that meet the condition, after one more
+    answer is spread evenly over the classes (multi-label: half of one more answer chooses each class). With n answers,
+    of which c chose the class, it is (c + 1 / classes) / (n + 1).
 
     Raises:
-        DataError: answers could be features and be learned from at once.
+        DataError: `where` does not exclude the answers that become features.
     """
     column, _, value = condition.partition("=")
     other, _, learned = (where or "").partition("=")
@@ -167,7 +167,7 @@ def _spelled(classes: Classes, *columns: Iterable[str]) -> list[list[str]]:
 def _order_items(
     folder: Path, answers: Answers, table: Mapping[str, Sequence[str]]
 ) -> tuple[Names, Int32[np.ndarray, " items"] | None]:
-    """Returns the ids of all items in the order of their codes, and, for tokens, each one's unit: its sentence."""
+    """Returns the ids of all items in the order of their codes and, for tokens, the unit (sentence) of each."""
     listed = Names.of(table["item"])
     if "sentence" not in table:
         names = tables.distinct([listed, answers.item.texts, answers.asked])
@@ -179,7 +179,7 @@ def _order_items(
     sentence = tables.coded(table["sentence"])
     rank = np.empty(len(sentence.texts), dtype=np.int64)
     rank[sentence.texts.natural_order()] = np.arange(len(rank))
-    # Sentence ids count within a split: public sets number each split's sentences from zero.
+    # Sentence ids are unique only within a split: public datasets number each split's sentences from zero.
     split = [SPLITS.index(name) if name else 0 for name in table.get("split", [""] * len(listed))]
     _, unit = np.unique(np.array(split) * len(rank) + rank[sentence.codes], return_inverse=True)
     position = np.array([folder_files.number(text) for text in table.get("position", ["?"] * len(listed))])
@@ -199,7 +199,7 @@ def _annotations(
     rows, label = classes.rows(answers.label, source)
     probability = None if answers.probability is None else answers.probability[rows]
     empty = np.flatnonzero(answers.label.codes == answers.label.texts.find(""))
-    if len(empty):  # of multi-label answers alone: one row that chooses nothing
+    if len(empty):  # only multi-label answers can be empty: each becomes one row that chooses nothing
         sure = np.ones(len(label)) if probability is None else probability
         probability = np.append(sure, np.zeros(len(empty)))
         rows, label = (
@@ -268,16 +268,18 @@ def _placed_splits(column: Sequence[str] | None, place: np.ndarray, n_items: int
 
 
 def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
-    """Writes a dataset as a folder that `read_folder` gives back; features become `features-default.npz`, and
-    `annotator-features-default.npz` those of annotators.
+    """Writes a dataset as a folder, from which `read_folder` reads the same dataset.
+
+    Features of items become `features-default.npz`, those of annotators `annotator-features-default.npz`.
 
     Raises:
-        DataError: the folder holds files already, or the dataset cannot be written (votes with weights).
+        DataError: the folder holds files already, or the dataset cannot be written (votes with weights or
+            probabilities).
     """
     with written_whole(Path(path)) as folder:
         description: dict[str, object] = {"name": dataset.name, "title": dataset.title, "scale": dataset.scale}
         if any(USUAL.among(Names.of(names)).any() for names in (dataset.item_names, dataset.annotator_names)):
-            description["missing"] = []  # somebody said that these are names
+            description["missing"] = []  # the user declared that these are names
         if dataset.images is not None:
             description["images"] = os.path.relpath(dataset.images.folder, Path(path).resolve())
         (folder / "dataset.yaml").write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
@@ -294,7 +296,7 @@ def write_folder(dataset: CrowdDataset, path: str | Path) -> None:
 
 
 def _labels(dataset: CrowdDataset) -> list[str]:
-    """Returns what the classes are called in files; their codes where their labels would not be distinct there."""
+    """Returns the class labels to write to files; class codes if the labels would be empty or ambiguous there."""
     labels = list(dataset.class_labels)
     joins = dataset.scale == "multilabel" and any(folder_files.JOIN in label for label in labels)
     if joins or not all(labels) or len(set(labels)) < len(labels):
@@ -334,7 +336,8 @@ def _write_answers(dataset: CrowdDataset, folder: Path) -> None:
 def _joined_rows(rows: Annotations, class_labels: Sequence[str]) -> tuple[np.ndarray, Names, np.ndarray]:
     """Returns the first row of each multi-label answer, its class labels joined, and whether it chose no class.
 
-    A class that a pair chose n times stands in n answers of that pair; rows with other weights are other answers.
+    If a pair chose a class n times, the class is in n answers of that pair. Rows with other weights or probabilities
+    form other answers.
     """
     repeat = np.zeros(len(rows), dtype=np.int64)
     same = (np.diff(rows.item) == 0) & (np.diff(rows.annotator) == 0) & (np.diff(rows.label) == 0)
@@ -355,7 +358,7 @@ def _joined_rows(rows: Annotations, class_labels: Sequence[str]) -> tuple[np.nda
 
 
 def _empty_choices(rows: Annotations) -> Bool[np.ndarray, " annotations"]:
-    """Returns which rows `read_folder` made from an empty label."""
+    """Returns a mask of the rows that `read_folder` makes from an empty label."""
     if rows.probability is None:
         return np.zeros(len(rows), dtype=bool)
     sizes = np.diff(np.append(rows.pair_starts, len(rows)))
@@ -384,7 +387,7 @@ def _write_items(dataset: CrowdDataset, folder: Path) -> None:
 
 
 def _gold_columns(dataset: CrowdDataset) -> dict[str, Sequence[str]]:
-    """Returns a column `gold_LABEL` for each class that gold speaks of."""
+    """Returns a column `gold_LABEL` for each class with gold."""
     gold, columns, labels = dataset.gold, dict[str, Sequence[str]](), _labels(dataset)
     for label in np.unique(gold.label):
         column = np.full(dataset.items.n_items, "", dtype="<U1")

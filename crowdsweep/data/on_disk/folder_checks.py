@@ -1,4 +1,4 @@
-"""Checks across the files of a dataset folder: spellings that cannot be meant, columns that are not read."""
+"""Checks across the files of a dataset folder: spellings that cannot be intended, columns that are not read."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +13,8 @@ from crowdsweep.data.spelling import shared, spelling
 from crowdsweep.errors import DataError
 from crowdsweep.paths import is_file, is_folder
 
-# The columns that are read of each file (of annotators.csv all are), and what people call those of items.csv elsewhere.
+# The columns that are read from each file (from annotators.csv: all), and other names that people give those of
+# items.csv.
 READ_COLUMNS = {
     "annotations": ("item", "annotator", "label", "weight", "probability"),
     "votes": ("item", "label", "count"),
@@ -28,11 +29,13 @@ _MEANT = (
 
 
 def check_files(folder: Path) -> None:
-    """Refuses what has the name of a file that is read and is none: passed over, it would be missing without a word. A
-    link to a file is one.
+    """Refuses anything that has the name of a file to read but is no file, as it would be silently skipped otherwise.
+
+    A link to a file counts as a file.
 
     Raises:
-        DataError: there is a pipe, a device, a folder, or a link that leads nowhere; or the folder cannot be read.
+        DataError: such a name belongs to a pipe, a device, a folder, or a link that leads nowhere; or the dataset
+            folder cannot be read.
     """
     if not is_folder(folder):
         return
@@ -47,10 +50,10 @@ def check_files(folder: Path) -> None:
 
 
 def check_gold_spelling(folder: Path, labels: Iterable[str], gold: Iterable[str]) -> None:
-    """Refuses gold that is a class of the labels in another spelling: no label could ever agree with it.
+    """Refuses gold that is a class of the labels in another spelling, since no label could ever agree with it.
 
     Raises:
-        DataError: gold says `Yes` and labels say `yes`.
+        DataError: for example, gold says `Yes` and labels say `yes`.
     """
     clashes = spelled_otherwise(labels, gold)
     if clashes:
@@ -61,7 +64,7 @@ def check_gold_spelling(folder: Path, labels: Iterable[str], gold: Iterable[str]
 
 
 def spelled_otherwise(labels: Iterable[str], gold: Iterable[str]) -> str:
-    """Returns, in words, the classes of gold that are labels in another spelling; empty for none."""
+    """Returns, in words for a message, the classes of gold that are labels in another spelling; empty for none."""
     used = set(labels) - {""}
     unused = dict.fromkeys(label for label in gold if label and label not in used)
     known = {spelling(label): label for label in sorted(used)} if unused else {}
@@ -70,10 +73,11 @@ def spelled_otherwise(labels: Iterable[str], gold: Iterable[str]) -> str:
 
 
 def check_item_spelling(folder: Path, annotated: Names, listed: Names) -> None:
-    """Refuses an items file that lists annotated items in another spelling: what it says would reach none of them.
+    """Refuses an items file that lists annotated items in another spelling, since its values would reach none of them.
 
     Raises:
-        DataError: the items file has `1.0`, without a label, and annotations have `1`, which it does not list.
+        DataError: for example, the items file has `1.0`, without a label, and annotations have `1`, which the items
+            file does not list.
     """
     if not len(listed):
         return
@@ -89,7 +93,7 @@ def check_item_spelling(folder: Path, annotated: Names, listed: Names) -> None:
 
 
 def unread_columns(folder: Path) -> tuple[str, ...]:
-    """Returns `FILE: COLUMN` of each column that is not read and is called as if it were meant to be."""
+    """Returns `FILE: COLUMN` for each column that is not read although its name suggests that it should be."""
     found: list[str] = []
     for stem, read in READ_COLUMNS.items():
         path = tables.find_table(folder, stem)

@@ -1,4 +1,4 @@
-"""The files of a dataset folder that say what annotators answered, and features: checked row by row."""
+"""Reads the files of a dataset folder with answers, classes and features, checked row by row."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,14 +22,14 @@ JOIN = "|"  # between the class labels of one multi-label answer
 
 @dataclass(frozen=True, kw_only=True)
 class Classes:
-    """Class labels as they stand in the files.
+    """Class labels as written in the files.
 
     Attributes:
         code: the code of each label.
-        names: what the codes are called.
-        declared: whether the labels are known; false until they are inferred where there is no classes file.
+        names: the class name of each code.
+        declared: whether the labels are known; without a classes file false until they are inferred.
         joined: whether a field may hold several labels.
-        missing: what stands for no label; a class that is declared does not.
+        missing: rule for texts that stand for no label; a declared class never does.
     """
 
     code: Mapping[str, int]
@@ -43,29 +43,30 @@ class Classes:
         return sorted({part for part in text.split(JOIN) if not self.missing(part)}) if self.joined else [text]
 
     def refused(self, text: str) -> bool:
-        """Whether a field holds something that is no declared class."""
+        """Returns whether a field holds something that is not a declared class."""
         return self.declared and any(part not in self.code for part in self.parts(text))
 
     def not_given(self, column: Column) -> Bool[np.ndarray, " rows"]:
-        """Returns which rows hold no label; an empty field of multi-label answers is one that chose no class."""
+        """Returns a mask of the rows without a label; an empty multi-label field is an answer that chose no class."""
         gone = self.missing.among(column.texts)
         if self.joined and (empty := column.texts.find("")) >= 0:
             gone[empty] = False
         return gone[column.codes]
 
     def expected(self) -> str:
-        """Returns what a message should say was expected."""
+        """Returns, in words for a message, which labels are expected."""
         shown = ", ".join(list(self.code)[:12]) + (", …" if len(self.code) > 12 else "")
         return f"{'labels, joined by |, out of' if self.joined else 'one of'} the classes {shown}"
 
     def rows(
         self, column: Column, path: Path
     ) -> tuple[slice | Int64[np.ndarray, " labels"], Int32[np.ndarray, " labels"]]:
-        """Returns, for each label in the fields of a column, the number of its field and its code; none for empty.
-        Where each field has one, the numbers are all, as a slice.
+        """Returns, for each label in the fields of a column, the number of its field and its code.
+
+        An empty field has no label. If each field has exactly one label, the numbers are a slice of all fields.
 
         Raises:
-            DataError: few fields hold more labels than can be held; says that they stand in `path`.
+            DataError: the fields hold too many labels for their number; the message names `path`.
         """
         lists = [[self.code[part] for part in self.parts(text)] if text else [] for text in column.texts]
         lengths = np.array([len(part) for part in lists], dtype=np.int64)
@@ -85,8 +86,10 @@ class Classes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """The rows of annotations, or of votes: those have counts and no annotators. `left_out` are rows without a label,
-    and `asked` which items these were of."""
+    """Rows of annotations or of votes; votes have counts and no annotators.
+
+    `left_out` counts the rows without a label, and `asked` holds the items of these rows.
+    """
 
     item: Column
     label: Column
@@ -98,7 +101,7 @@ class Answers:
     asked: Names = field(default_factory=lambda: Names.of([]))
 
     def keep(self, mask: Bool[np.ndarray, " rows"]) -> "Answers":
-        """Returns these rows alone."""
+        """Returns only the rows where the mask is true, without `left_out` and `asked`."""
         return Answers(
             item=self.item.keep(mask),
             label=self.label.keep(mask),
@@ -110,7 +113,7 @@ class Answers:
 
 
 def answers_path(folder: Path) -> Path:
-    """Returns the file of annotations or of votes, whichever is there."""
+    """Returns the file of annotations or of votes, whichever exists; raises a DataError if not exactly one does."""
     found = [path for stem in ("annotations", "votes") if (path := tables.find_table(folder, stem))]
     if len(found) != 1:
         got = " and ".join(path.name for path in found) or "neither"
@@ -123,7 +126,7 @@ def answers_path(folder: Path) -> Path:
 
 
 def read_classes(folder: Path, joined: bool, missing: Missing) -> Classes:
-    """Returns the declared classes; open ones where there is no classes file."""
+    """Returns the declared classes; empty `Classes` that are not declared if there is no classes file."""
     path = tables.find_table(folder, "classes")
     if path is None:
         return Classes(code={}, names=(), declared=False, joined=joined, missing=missing)
@@ -172,8 +175,8 @@ def _declared(labels: Sequence[str], names: Sequence[str], joined: bool, path: P
 def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
     """Returns the rows of annotations or votes; with `where`, a condition `column=value`, only those that meet it.
 
-    A row without a label is an answer that was not given: it is left out, and counted. Of multi-label answers an empty
-    label is one that chose no class.
+    A row without a label is an answer that was not given: it is left out and counted. In multi-label data an empty
+    label is an answer that chose no class.
     """
     votes = path.stem == "votes"
     if votes and classes.joined:
@@ -232,13 +235,13 @@ def check_names(path: Path, first: int, name: str, column: Column) -> None:
     """Refuses ids and labels that are too long to be names.
 
     Args:
-        path: of the table.
-        first: the number of the column's first row.
-        name: of the column.
+        path: path of the table.
+        first: number of the column's first row.
+        name: name of the column.
         column: ids or labels.
 
     Raises:
-        DataError: one has more than `LONGEST_NAME` characters.
+        DataError: an id or label has more than `LONGEST_NAME` characters.
     """
     lengths = column.texts.lengths()
     for code in np.flatnonzero(lengths > bounds.LONGEST_NAME):
@@ -280,14 +283,14 @@ def check_present(path: Path, first: int, name: str, column: Column, missing: Mi
     """Refuses a missing value in a column of names.
 
     Raises:
-        DataError: there is one; says the row of the first.
+        DataError: there is a missing value; the message says the row of the first.
     """
     for row in np.flatnonzero(missing.among(column.texts)[column.codes])[:1]:
         raise nameless(path, first + int(row), name, column.texts[int(column.codes[row])])
 
 
 def nameless(path: Path, row: int, name: str, text: str) -> DataError:
-    """Returns the error of a row that does not say which item or annotator it is of."""
+    """Returns the error for a row without an item or annotator id."""
     got = f"{text!r}, which stands for a missing value" if text.strip() else "an empty field"
     hint = "; where it is a name, say `missing: []` in dataset.yaml" if text.strip() else "; fill it in, or remove it"
     return DataError(f"{path}, row {row}, column {name}: expected an {name}, got {got}{hint}")
@@ -300,7 +303,7 @@ def _check_sure(
     probability: Float64[np.ndarray, " rows"],
     given: Bool[np.ndarray, " rows"],
 ) -> None:
-    """Refuses a probability of an answer that chose no class: there is no class that it could be of."""
+    """Refuses a probability for an answer that chose no class: there is no class that it could belong to."""
     unsure = (label.codes == label.texts.find("")) & (probability > 0) & (probability < 1) & given
     for row in np.flatnonzero(unsure):
         raise DataError(
@@ -310,7 +313,7 @@ def _check_sure(
 
 
 def _numbers(path: Path, first: int, name: str, column: Column) -> Float64[np.ndarray, " rows"]:
-    """Returns a numeric column, checked; an empty weight or probability is one."""
+    """Returns a numeric column after a check of its values; an empty weight or probability becomes 1."""
     values = np.array([number(text) if text or name == "count" else 1.0 for text in column.texts], dtype=np.float64)
     if name == "count":
         expected, good = "a whole number of at least 0", (values >= 0) & (values < 2**31) & (values == np.floor(values))
@@ -325,7 +328,7 @@ def _numbers(path: Path, first: int, name: str, column: Column) -> Float64[np.nd
 
 
 def number(text: str) -> float:
-    """Returns a text as a number, NaN where it is none."""
+    """Returns a text as a number; NaN if it is none."""
     try:
         return float(text)
     except ValueError:
@@ -333,11 +336,11 @@ def number(text: str) -> float:
 
 
 def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeatures | None:
-    """Returns the features of all items, float32, matched by item id; rows of other items are left.
+    """Returns the features of all items, float32, matched by item id; rows of other items are ignored.
 
     Args:
         folder: the dataset folder.
-        kind: which file; None where there is one at most; `none` for no features.
+        kind: KIND of the file; None if there is at most one; `none` for no features.
         item_names: ids of the items.
     """
     kinds = feature_kinds(folder)
@@ -345,24 +348,24 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
         return None
     if kind is None and len(kinds) > 1:
         raise DataError(f"{folder}: several features files; set the dataset parameter features: {' | '.join(kinds)}")
-    if kind is not None and kind not in kinds:  # also what keeps a kind such as ../x inside the folder
+    if kind is not None and kind not in kinds:  # also refuses a kind such as ../x, which leads out of the folder
         raise DataError(f"{folder}: expected features-{kind}.npz, found {', '.join(kinds) or 'no features files'}")
     return read_features_of(folder / f"features-{kind or kinds[0]}.npz", "item", item_names, "features")
 
 
 def feature_kinds(folder: Path, prefix: str = "features-") -> list[str]:
-    """Returns the KIND of each `features-KIND.npz` in a folder, sorted; of those of annotators with their prefix."""
+    """Returns the KIND of each `features-KIND.npz` in a folder, sorted; with another prefix, of annotator features."""
     return sorted(path.stem.removeprefix(prefix) for path in folder.glob(f"{prefix}*.npz") if is_file(path))
 
 
 def read_features_of(path: Path, axis: str, names: Names, parameter: str) -> Float32[np.ndarray, "names features"]:
-    """Returns the features in an .npz file, float32, in the order of these names; rows of others are left.
+    """Returns the features in an .npz file, float32, in the order of these names; other rows are ignored.
 
     Args:
-        path: with arrays `features` [n, d] and the ids [n].
-        axis: the name of the array of ids: `item` or `annotator`.
-        names: whose features are wanted.
-        parameter: of the dataset, that can do without them.
+        path: file with arrays `features` [n, d] and the ids [n].
+        axis: name of the array of ids: `item` or `annotator`.
+        names: ids of the items or annotators whose features are wanted.
+        parameter: dataset parameter that can turn the features off, for messages.
     """
     features, ids = arrays_on_disk.read_npz(path, {"features": "numbers", axis: "texts"})
     if features.ndim != 2 or ids.shape != features.shape[:1] or features.dtype.kind not in "fiub":
@@ -377,7 +380,7 @@ def read_features_of(path: Path, axis: str, names: Names, parameter: str) -> Flo
             f"{path}: expected features of every {axis}, {len(lacking)} have none, such as "
             f"{names[int(lacking[0])]!r}; add them, or set the dataset parameter {parameter}: none"
         )
-    with np.errstate(over="ignore"):  # told below
+    with np.errstate(over="ignore"):  # reported below
         picked = features[place].astype(np.float32)
     for bad in np.flatnonzero(~np.isfinite(picked).all(axis=1)):
         raise DataError(f"{path}: expected finite features, got NaN or infinity for {axis} {names[int(bad)]!r}")

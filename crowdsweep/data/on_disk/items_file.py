@@ -1,4 +1,4 @@
-"""The file of a dataset folder that lists its items: splits, texts, gold, checked row by row."""
+"""Reads the items file of a dataset folder: splits, texts and gold, checked row by row."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,13 +15,15 @@ from crowdsweep.data.on_disk.folder_files import Classes, check_names, nameless
 from crowdsweep.data.on_disk.tables import Column, Names
 from crowdsweep.errors import DataError
 
-GOLD_OF_CLASS = "gold_"  # and a class: gold of multi-label items, class by class
+GOLD_OF_CLASS = "gold_"  # prefix of the column of one class: gold of multi-label items, class by class
 _YES_OR_NO = {"1": 1, "true": 1, "0": 0, "false": 0}
 
 
 def read_items(folder: Path, classes: Classes) -> tuple[dict[str, Sequence[str]], Int64[np.ndarray, " rows"]]:
-    """Returns the columns of items.csv that are there, checked, and where each row stands in the file; the column
-    `item` alone, without rows, where there is no file."""
+    """Returns the columns that items.csv has, checked, and the number of each row in the file.
+
+    Without a file, returns only the column `item`, without rows.
+    """
     items, columns = tables.Stacking(), dict[str, list[str]]()
     numbers: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
     path = tables.find_table(folder, "items")
@@ -52,7 +54,7 @@ def read_items(folder: Path, classes: Classes) -> tuple[dict[str, Sequence[str]]
 
 
 def _check_ids(path: Path, item: Column, rows: Int64[np.ndarray, " rows"], missing: Missing) -> None:
-    """Refuses the first row without an id, or with one that stood before."""
+    """Refuses the first row without an id, or with the id of an earlier row."""
     codes, nothing = item.codes, missing.among(item.texts)
     wrong = nothing[codes]
     if len(nothing) < len(codes):
@@ -69,14 +71,19 @@ def _check_ids(path: Path, item: Column, rows: Int64[np.ndarray, " rows"], missi
 def gold_by_class(
     folder: Path, table: Mapping[str, Sequence[str]], rows: Int64[np.ndarray, " rows"], classes: Classes
 ) -> Mapping[int, Int8[np.ndarray, " rows"]] | None:
-    """Returns for each class that gold is known of, and each row of the items file, whether the class applies: 1, 0, or
-    -1 where nobody knows. `rows` says where each row stands in the file.
+    """Returns, for each class with gold, whether it applies to each row of the items file: 1, 0, or -1 if unknown.
 
-    A column `gold_CLASS` is of the class that has this label or this name, in whatever case. None where no column is;
-    columns `gold_…` that name no class are told by `gold_of_no_class`.
+    A column `gold_CLASS` belongs to the class with this label, else to the class with this name in any case. Returns
+    None if no column belongs to a class; `gold_of_no_class` returns the columns `gold_…` that name no class.
+
+    Args:
+        folder: the dataset folder.
+        table: columns of the items file.
+        rows: number of each row in the file, for messages.
+        classes: the declared classes.
 
     Raises:
-        DataError: a value is neither yes nor no, two columns are of one class, or there is a column `gold` as well.
+        DataError: a value is neither yes nor no, two columns belong to one class, or there is a column `gold` as well.
     """
     columns = {name: _class_of(name, classes) for name in table if name.startswith(GOLD_OF_CLASS)}
     found = {name: code for name, code in columns.items() if code is not None}
@@ -97,12 +104,12 @@ def gold_by_class(
 
 
 def gold_of_no_class(table: Mapping[str, Sequence[str]], classes: Classes) -> tuple[str, ...]:
-    """Returns the columns `gold_…` of multi-label items that name no class, and so are not read."""
+    """Returns the columns `gold_…` of multi-label items that name no class and therefore are not read."""
     return tuple(name for name in table if name.startswith(GOLD_OF_CLASS) and _class_of(name, classes) is None)
 
 
 def _class_of(column: str, classes: Classes) -> int | None:
-    """Returns the class that a column `gold_CLASS` is of, by its label or else by its name; None if there is none."""
+    """Returns the class of a column `gold_CLASS`, by its label or else by its name; None if there is no single one."""
     wanted = column.removeprefix(GOLD_OF_CLASS)
     if wanted in classes.code:
         return classes.code[wanted]

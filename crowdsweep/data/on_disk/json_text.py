@@ -1,4 +1,4 @@
-"""JSON documents and JSONL, one value at a time, so that an export may be larger than memory."""
+"""Reads JSON documents and JSONL one value at a time, so that an export may be larger than memory."""
 
 import json
 import re
@@ -24,10 +24,10 @@ def _opened(path: Path) -> Generator[TextIOWrapper]:
 
 
 def document(path: Path) -> Any:
-    """Returns the one value of a document.
+    """Returns the only value of a JSON document.
 
     Raises:
-        DataError: it is not JSON, or goes on after its end; says line and column.
+        DataError: the file is not JSON, or has text after the value; the message says line and column.
     """
     with reading(path, "JSON"), _opened(path) as file:
         scanner = _Scanner(path, file)
@@ -37,7 +37,7 @@ def document(path: Path) -> Any:
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (position from 0, object) of a JSON list or of JSONL, packed or not.
+    """Yields (position from 0, object) for each object of a JSON list or of JSONL, gzipped or not.
 
     Raises:
         DataError: the file is neither.
@@ -47,7 +47,7 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def objects_of(path: Path, file: TextIOWrapper) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the same from a file that is open."""
+    """Yields what `objects` yields, from a file that is open."""
     with reading(path, "JSON"):
         scanner = _Scanner(path, file)
         listed = scanner.take("[")
@@ -66,7 +66,7 @@ def objects_of(path: Path, file: TextIOWrapper) -> Iterator[tuple[int, dict[str,
 
 
 class _Scanner:
-    """Reads JSON values one after another; what it holds is the one at hand."""
+    """Reads JSON values one after another, and holds only the current one."""
 
     def __init__(self, path: Path, file: TextIOWrapper) -> None:
         self._path, self._file = path, file
@@ -74,7 +74,7 @@ class _Scanner:
         self._decoder = json.JSONDecoder(object_pairs_hook=self._distinct)
 
     def peek(self) -> str:
-        """Returns the next character that is no white space; nothing at the end."""
+        """Returns the next character that is not white space; an empty text at the end."""
         while True:
             space = _SPACE.match(self._buffer, self._at)
             self._at = self._at if space is None else space.end()
@@ -82,7 +82,7 @@ class _Scanner:
                 return self._buffer[self._at : self._at + 1]
 
     def take(self, character: str) -> bool:
-        """Goes past that character, if it comes next."""
+        """Moves past that character if it comes next; returns whether it did."""
         if self.peek() != character:
             return False
         self._at += 1
@@ -98,25 +98,28 @@ class _Scanner:
                 if not self._more():
                     self.fail(error.msg, error.pos)
                 continue
-            if end == len(self._buffer) and self._more():  # a number may go on
+            if end == len(self._buffer) and self._more():  # a number may continue in the next chunk
                 continue
             self._at = end
             return value
 
     def end(self) -> None:
-        """Refuses what stands behind the last value."""
+        """Raises a DataError if anything follows the last value."""
         if self.peek():
             self.fail("expected the end of the document")
 
     def fail(self, message: str, at: int | None = None) -> None:
-        """Raises an error with line and column."""
+        """Raises a DataError with line and column."""
         place = self._at if at is None else at
         line = self._line + self._buffer.count("\n", 0, place)
         column = place - self._buffer.rfind("\n", 0, place)
         raise DataError(f"{self._path}, line {line}, column {column}: expected JSON: {message}; export it again")
 
     def _more(self) -> bool:
-        """Drops what was taken and reads on: as much again, so that a long value is not parsed too often."""
+        """Drops the text that was taken and reads on; returns whether there was more.
+
+        It reads as much as it still holds, so that a long value is not parsed too often.
+        """
         self._line += self._buffer.count("\n", 0, self._at)
         held = self._buffer[self._at :]
         if len(held) > LONGEST_FIELD:
@@ -135,10 +138,10 @@ class _Scanner:
 
 
 def part(value: Any, kind: type, where: str) -> Any:
-    """Returns a part of a record that should be an object or a list; an empty one for null.
+    """Returns a part of a record that must be an object or a list; an empty one for null.
 
     Raises:
-        DataError: it is something else.
+        DataError: the part is something else.
     """
     if value is None:
         return kind()
@@ -149,10 +152,10 @@ def part(value: Any, kind: type, where: str) -> Any:
 
 
 def an_object(value: Any, where: str) -> dict[str, Any]:
-    """Returns an entry of a list of objects.
+    """Returns an entry of a list of objects after a check that it is an object.
 
     Raises:
-        DataError: it is something else, or null.
+        DataError: the entry is something else, or null.
     """
     if value is None:
         raise DataError(f"{where}: expected an object, got null; take it out of the file")

@@ -1,8 +1,8 @@
-"""Finds a dataset's folder again after its project was moved, copied or renamed: by its place beside the record.
+"""Finds a dataset folder again after its project was moved, copied or renamed, by its place relative to the record.
 
-A record holds whole paths. Where one leads nowhere any more, the end of it is looked for in the folders above the
-record, the longest end in the nearest folder first: `/old/project/birds`, of a record that lies in
-`/new/project/crowdsweep-runs/s`, is `/new/project/birds`. What is found is taken only where its fingerprint is the one
+A record holds absolute paths. If such a path no longer exists, its last parts are looked for in the folders above the
+record: nearest folder first, most parts first. For example, `/old/project/birds`, in a record that lies in
+`/new/project/crowdsweep-runs/s`, is found as `/new/project/birds`. A folder is accepted only if it has the fingerprint
 that was recorded.
 """
 
@@ -15,19 +15,19 @@ from crowdsweep.data.on_disk.folder import is_dataset_folder
 from crowdsweep.errors import BadInput, DataError
 from crowdsweep.paths import exists
 
-_MOST_FOLDERS = 6  # above the record
+_MOST_FOLDERS = 6  # folders above the record that are searched
 
 
 def load_recorded(name: str, params: Mapping[str, Scalar], fingerprint: str, store: Path) -> CrowdDataset:
-    """Loads the dataset of a record, from where it lies now.
+    """Loads the dataset of a record from its current place.
 
     Args:
         name, params: as in `TrialSpec`.
-        fingerprint: that a folder must have to be taken for one that was moved.
+        fingerprint: fingerprint that a moved folder must have.
         store: the folder of the record.
 
     Raises:
-        DataError, UnknownName: as `catalogue.load`; the message says where else was looked.
+        DataError, UnknownName: as `catalogue.load`; the message says where else the folder was looked for.
     """
     path = Path(name)
     if not path.is_absolute() or exists(path):
@@ -50,7 +50,7 @@ def load_recorded(name: str, params: Mapping[str, Scalar], fingerprint: str, sto
 
 
 def _places(path: Path, store: Path) -> Iterator[Path]:
-    """Yields the folders of datasets at the end of a path, below the folders above the record."""
+    """Yields the dataset folders that the last parts of a path lead to from the folders above the record."""
     ends = [path.parts[first:] for first in range(1, len(path.parts))]
     for folder in store.resolve().parents[:_MOST_FOLDERS]:
         for end in ends:

@@ -1,4 +1,4 @@
-"""A folder that is written for the first time: whole, or not at all, whatever ends its writer."""
+"""Writes a new folder as a whole or not at all, however the writer ends."""
 
 import os
 from collections.abc import Generator, Iterable
@@ -13,10 +13,10 @@ from crowdsweep.paths import check_path, exists, is_folder, stands
 
 
 def check_new(folder: Path) -> None:
-    """Checks that a folder can be written anew; what a writer left there that was killed does not count.
+    """Checks that a folder is new or empty and can be written; drafts that a killed writer left there do not count.
 
     Raises:
-        DataError: it holds files already, is a file, or can be no folder.
+        DataError: the folder holds files already, is a file, or cannot be written.
     """
     check_path(folder, "a folder")
     if stands(folder) and not is_folder(folder):
@@ -32,7 +32,7 @@ def check_new(folder: Path) -> None:
 
 @contextmanager
 def written_whole(folder: Path) -> Generator[Path]:
-    """Yields a folder to write into that becomes `folder` in the end; where anything fails, nothing is left behind.
+    """Yields a folder to write into that becomes `folder` in the end; if anything fails, nothing is left behind.
 
     Raises:
         DataError: the folder holds files already, or cannot be written.
@@ -41,7 +41,7 @@ def written_whole(folder: Path) -> Generator[Path]:
     target = folder.resolve()
     place = Path()
     try:
-        # One that is there stays: somebody may stand in it.
+        # An existing folder is kept: it may be somebody's working directory.
         with replaced(target, (), _DATASET) if is_folder(target) else _made(target) as place:
             yield place
     except NotOurs as error:
@@ -54,7 +54,7 @@ def written_whole(folder: Path) -> Generator[Path]:
 
 @contextmanager
 def _made(target: Path) -> Generator[Path]:
-    """Yields a folder that becomes one which is not there yet, in one step."""
+    """Yields a folder that becomes `target`, which does not exist yet, in one step."""
     above = next(place for place in target.parents if is_folder(place))
     with draft_in(above) as (draft, _):
         yield draft.path
@@ -75,7 +75,8 @@ def _adopted(folder: int, where: str) -> Iterable[str]:
     return ()
 
 
-# What makes it a dataset comes last, and nothing tells afterwards that its files were ours: they are a person's then.
+# The files that make the folder a dataset are put in place last. No list of the written files is kept: they are the
+# user's from then on.
 _DATASET = Kind(
     name="dataset",
     may_write=lambda name: "/" not in name,

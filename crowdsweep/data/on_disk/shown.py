@@ -1,8 +1,8 @@
-"""The items as another tool showed them to annotators, kept beside a dataset: `shown.jsonl`.
+"""Reads and writes `shown.jsonl` beside a dataset: the items as another tool showed them to annotators.
 
     {"item": "100", "id": 100, "data": {"review": "It broke", "image": "/data/upload/1/0.png"}}
 
-No model reads it. It goes back to the tool with the labels, whose project shows it by these keys.
+No model reads this file. It goes back to the tool with the labels, since the tool's project shows items by these keys.
 """
 
 import json
@@ -23,7 +23,7 @@ _LINK = re.compile(
 
 
 def text_in(data: Mapping[str, Any]) -> str | None:
-    """Returns the text among what is shown of an item: what is called so, else the only one that is no link or file."""
+    """Returns the value of the key `text`, else the only text in the data that is no link or file name, else None."""
     if isinstance(data.get("text"), str):
         return data["text"]
     texts = [value for value in data.values() if isinstance(value, str) and not _LINK.fullmatch(value.strip().lower())]
@@ -31,7 +31,7 @@ def text_in(data: Mapping[str, Any]) -> str | None:
 
 
 def write_shown(path: Path, items: Iterable[str], shown: Mapping[str, Mapping[str, Any]]) -> None:
-    """Writes a line for each item of which something is known."""
+    """Writes a line for each of the items that `shown` has data of."""
     with path.open("w", encoding="utf-8") as file:
         for item in items:
             if item in shown:
@@ -39,11 +39,12 @@ def write_shown(path: Path, items: Iterable[str], shown: Mapping[str, Mapping[st
 
 
 def read_shown(folder: Path) -> dict[str, dict[str, Any]]:
-    """Returns, by item, the `data` that `write_shown` wrote into a folder, and the `id` where the tool had one; nothing
-    where there is no such file.
+    """Returns, by item, the `data` that `write_shown` wrote into a folder, and the `id` if the tool had one.
+
+    Without the file, the result is empty.
 
     Raises:
-        DataError: the file was changed since.
+        DataError: the file is not as `write_shown` wrote it.
     """
     path = standing(folder, SHOWN_FILE)
     if not is_file(path):

@@ -1,7 +1,7 @@
-"""Columns of CSV and Parquet files as coded texts, read in batches so that memory stays far below the file's text.
+"""Reads columns of CSV and Parquet files as coded texts, in batches, so that memory stays far below the file's text.
 
-Every value is a text: labels and ids may be words, integers or booleans, and none is ever taken for another. A missing
-value (an empty field, a null, a NaN) is the empty text. Rows are counted from 1, the header not being one. CSV may be
+Every value is a text: labels and ids may be words, integers or booleans, and different values stay different. A missing
+value (an empty field, a null, a NaN) is the empty text. Rows are numbered from 1, without the header. CSV may be
 gzipped, and separates its fields by commas, semicolons, tabs or bars.
 """
 
@@ -26,23 +26,23 @@ from crowdsweep.errors import CrowdsweepError, DataError, shortened
 from crowdsweep.paths import is_file
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
-_BLOCK_BYTES = 1 << 20  # Arrow holds dozens of blocks that it read ahead
+_BLOCK_BYTES = 1 << 20  # Arrow reads dozens of blocks ahead
 KINDS = ("csv", "csv.gz", "parquet")
 _BATCH_ROWS = 1 << 18
 _JOINED_ROWS = 1 << 22
-_WIDEST = 256  # bytes of values that all have one width: numbers, ids
-WHOLE_BELOW = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}  # bits of a float: it tells integers apart below
+_WIDEST = 256  # most bytes of a value of fixed width, such as a number or an id
+WHOLE_BELOW = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}  # by bits of a float: below, it distinguishes all integers
 _RAGGED = re.compile(
     r"(?:Row #(?P<row>\d+): )?Expected (?P<expected>\d+) columns, got (?P<got>\d+): (?P<text>.*)", re.DOTALL
-)  # as Arrow says it
+)  # message of Arrow
 _NUMBERED = r"^(?P<prefix>.*?)(?P<number>0|[1-9][0-9]{0,17})$"
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
-    """Returns the CSV or Parquet file of that name, or None where there is none.
+    """Returns the CSV or Parquet file of that name, or None if there is none.
 
     Raises:
-        DataError: there are several.
+        DataError: there are several such files.
     """
     found = [path for path in (standing(folder, f"{stem}.{kind}") for kind in KINDS) if is_file(path)]
     if len(found) > 1:
@@ -55,7 +55,7 @@ def column_names(path: Path) -> list[str]:
     """Returns the names of a file's columns.
 
     Raises:
-        DataError: the file is empty, is not UTF-8 or not Parquet, or names a column twice.
+        DataError: the file is empty, is not UTF-8 or not Parquet, or has two columns of one name.
     """
     if path.suffix == ".parquet":
         with reading(path, "a Parquet file"):
@@ -72,16 +72,16 @@ def column_names(path: Path) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Names(Sequence[str]):
-    """Texts held by Arrow: a million of them cost their characters, not a million objects."""
+    """Sequence of texts held by Arrow: a million of them take only their characters, not a million Python objects."""
 
     array: Any  # pyarrow's StringArray without nulls
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Names":
-        """Returns these texts, in this order."""
+        """Returns these texts as `Names`, in this order."""
         if isinstance(texts, Names):
             return texts
-        encoded = [text.encode() for text in texts]  # pa.array would import pandas, where that is installed
+        encoded = [text.encode() for text in texts]  # pa.array would import pandas, if it is installed
         ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
         buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(encoded))]
         return cls(pa.Array.from_buffers(pa.large_string(), len(encoded), buffers).cast(pa.string()))
@@ -91,7 +91,8 @@ class Names(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[str]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> str | Sequence[str]:
-        return Names(self.array[index]) if isinstance(index, slice) else self.array[int(index)].as_py()  # of NumPy too
+        # The index may be an integer of NumPy.
+        return Names(self.array[index]) if isinstance(index, slice) else self.array[int(index)].as_py()
 
     def __len__(self) -> int:
         return len(self.array)
@@ -100,25 +101,25 @@ class Names(Sequence[str]):
         return iter(self.array.to_pylist())
 
     def take(self, places: np.ndarray) -> "Names":
-        """Returns the names at these places, in that order."""
+        """Returns the names at these positions, in that order."""
         return Names(self.array.take(pa.array(places)))
 
     def places_of(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns where each of these texts stands here, int32, and -1 where it does not."""
+        """Returns the position of each of these texts among the names, int32; -1 if it is not there."""
         found: Any = pc.index_in(Names.of(texts).array, value_set=self.array)
         return found.fill_null(-1).to_numpy(zero_copy_only=False)
 
     def lengths(self) -> np.ndarray:
-        """Returns the number of characters of each."""
+        """Returns the number of characters of each name."""
         found: Any = pc.utf8_length(self.array)
         return found.to_numpy(zero_copy_only=False)
 
     def find(self, text: str) -> int:
-        """Returns the first place of a text, -1 where it does not stand here."""
+        """Returns the first position of a text among the names; -1 if it is not there."""
         return self.array.index(text).as_py()
 
     def natural_order(self) -> np.ndarray:
-        """Returns the places in ascending order: by number where all are one prefix and a number, else as texts."""
+        """Returns the positions in ascending order: by number if all are one prefix and a number, else as texts."""
         parts: Any = pc.extract_regex(self.array, _NUMBERED)
         if len(self) and not parts.null_count and len(parts.field("prefix").unique()) == 1:
             return np.argsort(parts.field("number").cast(pa.int64()).to_numpy(), kind="stable")
@@ -128,7 +129,7 @@ class Names(Sequence[str]):
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of some rows: a code for each row, and the distinct texts that the codes stand for."""
+    """One column of a table: a code for each row, and the distinct texts that the codes stand for."""
 
     array: Any  # pyarrow's DictionaryArray of int32 codes and strings, without nulls
 
@@ -141,7 +142,7 @@ class Column:
         return Names(self.array.dictionary)
 
     def values(self) -> list[str]:
-        """Returns the text of each row; rows with one text share it."""
+        """Returns the text of each row; rows with equal texts share one object."""
         texts = self.array.dictionary.to_pylist()
         return [texts[code] for code in self.codes.tolist()]
 
@@ -150,12 +151,12 @@ class Column:
         return int(np.flatnonzero(self.codes == code)[0])
 
     def keep(self, mask: np.ndarray) -> "Column":
-        """Returns the rows where the mask is true, and only their texts."""
+        """Returns the rows where the mask is true, with only the texts that they use."""
         return _only_used(self.array.filter(pa.array(mask)))
 
 
 def _only_used(array: Any) -> Column:
-    """Returns a column without the texts that none of its rows has; texts are not written out row by row."""
+    """Returns a column without the texts that none of its rows has, without decoding the rows."""
     codes = array.indices.to_numpy(zero_copy_only=False)
     used = np.zeros(len(array.dictionary), dtype=bool)
     used[codes] = True
@@ -172,12 +173,14 @@ def coded(texts: Sequence[str]) -> Column:
 
 
 class Stacking:
-    """Columns under each other, joined as they come: each piece of a file has texts of its own, and these would take
-    several times as much as its codes."""
+    """Concatenates the batches of one column and merges their texts along the way.
+
+    Each batch has its own texts; all of them together would take several times as much memory as the codes.
+    """
 
     def __init__(self) -> None:
         self._parts: list[Column] = []
-        self._fresh = 0  # rows behind the first part
+        self._fresh = 0  # rows after the first part
 
     def add(self, column: Column) -> None:
         """Adds rows."""
@@ -187,7 +190,7 @@ class Stacking:
             self._parts, self._fresh = [self.joined()], 0
 
     def joined(self) -> Column:
-        """Returns all rows, under one set of codes."""
+        """Returns all rows as one column with one set of codes."""
         chunked: Any = pa.chunked_array([part.array for part in self._parts], type=_CODED)  # pyright: ignore[reportCallIssue, reportArgumentType] - stubs lack dictionaries
         return Column(chunked.unify_dictionaries().combine_chunks())
 
@@ -206,19 +209,19 @@ def batches(
     most: int = bounds.MOST_ROWS,
     blanks: bool = False,
 ) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Yields (number of the first row, columns); optional columns only where the file has them.
+    """Yields (number of the first row, columns) of each batch; optional columns only if the file has them.
 
-    A row in which all of these are empty is no row, as a line without anything is none: spreadsheets leave such rows.
+    A row in which all of these columns are empty is skipped like an empty line: spreadsheets leave such rows.
 
     Args:
         path: the file.
         required, optional: names of columns.
-        most: rows that a file of any size may have (`bounds.check_rows`).
-        blanks: whether rows of which these columns are empty come too.
+        most: number of rows that a file of any size may have (`bounds.check_rows`).
+        blanks: whether to yield rows in which all of these columns are empty, too.
 
     Raises:
-        DataError: a required column is not there, a row has too few or too many fields, the file is not UTF-8, or it
-            stands for far more than it is.
+        DataError: a required column is missing, a row has too few or too many fields, the file is not UTF-8, or its
+            content is far larger than the file.
     """
     names = column_names(path)
     for name in required:
@@ -240,7 +243,7 @@ def batches(
 
 
 def _without_blanks(first: int, columns: dict[str, Column]) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Yields the runs of rows that hold something, each with the number of its first."""
+    """Yields each run of rows that are not blank, with the number of its first row."""
     filled = ~np.logical_and.reduce([column.codes == column.texts.find("") for column in columns.values()])
     if filled.all():
         yield first, columns
@@ -252,14 +255,14 @@ def _without_blanks(first: int, columns: dict[str, Column]) -> Iterator[tuple[in
 
 
 def _csv_header(path: Path) -> tuple[list[str], str]:
-    """Returns the names of the columns and what separates them."""
+    """Returns the names of the columns, and the separator."""
     with reading(path, "a table of text (CSV)"), opened_text(path) as file:
         separator = separator_of(file) or ","
         return next(csv.reader(file, delimiter=separator), []), separator
 
 
 def _csv_batches(path: Path, wanted: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
-    """Yields the rows; where one is longer than a block, again from there on in larger blocks."""
+    """Yields the rows; if a row is longer than a block, reads on from there in larger blocks."""
     with reading(path, "a table of text (CSV)"):
         check_packed_text(path, most)
     separator = _csv_header(path)[1]
@@ -284,10 +287,10 @@ class _RowTooLong(CrowdsweepError):
 
 
 def _blocks(path: Path, wanted: Sequence[str], separator: str, block: int, done: int) -> Iterator[pa.RecordBatch]:
-    """Yields the rows behind the first `done`, read block by block.
+    """Yields the rows after the first `done`, read block by block.
 
-    Arrow is given nothing of Python's to call: one of its threads that lets go of a Python object while the interpreter
-    ends takes the process down with it.
+    Arrow is given no Python object to call: if one of its threads releases a Python object while the interpreter ends,
+    the process crashes.
     """
     with reading(path, "a table of text (CSV)"):
         try:
@@ -329,11 +332,12 @@ def _parquet_batches(path: Path, wanted: Sequence[str], most: int) -> Iterator[p
 
 
 def _checked_parquet(path: Path, wanted: Sequence[str], most: int) -> list[str]:
-    """Checks what a file says of these columns, and returns those of texts: each text is then read once, and not for
-    every row that has it.
+    """Checks the file's metadata on these columns, and returns the names of those that hold texts.
+
+    Text columns are read as dictionaries: each text is read once, not for every row that has it.
 
     Raises:
-        DataError: they hold lists or records, or stand for far more than they are.
+        DataError: a column holds lists or records, or the content is far larger than the file.
     """
     with pq.ParquetFile(path) as file:
         schema, metadata = file.schema_arrow, file.metadata
@@ -345,7 +349,7 @@ def _checked_parquet(path: Path, wanted: Sequence[str], most: int) -> list[str]:
                 f"the column out, or write its values one by one"
             )
     bounds.check_rows(metadata.num_rows, path, floor=most)
-    # Not by column: pyarrow ends the process where what a file says of one cannot be true.
+    # Not checked by column: pyarrow ends the process if the file's metadata on a column cannot be true.
     unpacked = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     bounds.check_unpacked(unpacked, path.stat().st_size, str(path), "write it as plain CSV")
     columns = (metadata.schema.column(place) for place in range(metadata.num_columns))
@@ -353,7 +357,7 @@ def _checked_parquet(path: Path, wanted: Sequence[str], most: int) -> list[str]:
 
 
 def _check_told_apart(path: Path, name: str, array: Any) -> None:
-    """Refuses floating-point numbers so large that neighbours are one: as ids they would join what is apart."""
+    """Refuses floats so large that neighbouring integers are one float: as ids they would merge different items."""
     if not pa.types.is_floating(array.type):
         return
     most = WHOLE_BELOW[array.type.bit_width]
@@ -368,7 +372,7 @@ def _check_told_apart(path: Path, name: str, array: Any) -> None:
 def _as_column(array: Any) -> Column:
     if not pa.types.is_dictionary(array.type):
         return Column(_as_texts(array).dictionary_encode())
-    texts = _as_texts(array.dictionary).dictionary_encode()  # an integer and a text of these digits are one text
+    texts = _as_texts(array.dictionary).dictionary_encode()  # an integer and a text of its digits are one text
     codes = texts.indices.take(array.indices)
     dictionary = texts.dictionary
     if codes.null_count:
@@ -382,9 +386,9 @@ def _as_column(array: Any) -> Column:
 def _as_texts(array: Any) -> Any:
     """Returns values as texts without nulls."""
     if pa.types.is_floating(array.type):
-        array = pc.if_else(pc.is_nan(array), None, array)  # pandas makes floats of integers where one is missing
+        array = pc.if_else(pc.is_nan(array), None, array)  # pandas turns integers into floats if one is missing
     if pa.types.is_boolean(array.type):
         array = pc.if_else(array, "True", "False")  # as pandas and Python write them to CSV
     texts = array.cast(pa.string()).fill_null("")
-    texts.validate(full=True)  # Parquet holds any bytes as texts
+    texts.validate(full=True)  # texts in Parquet may hold any bytes
     return texts

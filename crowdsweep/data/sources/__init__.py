@@ -1,1 +1,1 @@
-"""Datasets that need no folder: made or loaded by code, one a file. They know no models."""
+"""Datasets that need no folder: made or loaded by code, one per file. They do not depend on models."""

@@ -12,7 +12,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.catalogue import Source
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items, Scalar
 
-# One word a patient: three grades by observer 1, then one each by observers 2 to 5.
+# One word per patient: three grades by observer 1, then one each by observers 2 to 5.
 _GRADES = """
 1111111 3334334 1122122 2223121 2223222 2223322 1122111 3333433 2222223 2232223 4444444 2223343 1111111 2223212 1121111
 1112111 1111111 1111111 2222221 2221322 2222222 2222221 2223222 1222222 1111111 1111111 2232222 1111111 1111111 1121121

@@ -1,13 +1,14 @@
 """CIFAR-10 with a simulated crowd of four kinds of annotators (Crowd Mixture Model, Setup 2).
 
-The images are not part of crowdsweep: `crowdsweep fetch cifar-10` gets their binary version, or a person puts it into a
-folder `cifar-10` where datasets are looked for. The split is the official one, 50,000 images to train on and 10,000 to
-test on; the crowd answers the former. Shares of the groups, and how often each is right of each class, are those of the
-authors' code, in which the wrong answers of a group are not printed: they fall on the other classes evenly here.
+The images are not part of crowdsweep: `crowdsweep fetch cifar-10` downloads their binary version, or the user puts it
+into a folder `cifar-10` on the search path of datasets. The split is the official one, 50,000 images to train on and
+10,000 to test on; the crowd answers the training images. The shares of the groups, and how often each group is right
+for each class, are those of the authors' code. That code does not print the wrong answers of a group; here they are
+spread evenly over the other classes.
 
-Pixels are embedded, as the networks here read vectors: by the principal components of the training images (`pca`, of
+Pixels are embedded, since the networks here read vectors: by the principal components of the training images (`pca`, of
 values from 0 to 1), or by a network of timm (`{image: timm/NAME}`). The authors trained a convolutional network on the
-pixels, so their numbers do not compare.
+pixels, so their numbers are not comparable.
 """
 
 import hashlib
@@ -41,8 +42,8 @@ _RIGHT = np.array(
     ]
 )  # [groups, classes]
 _PCA = "pca"
-_VERSION = 1  # of the components
-_ROWS = 5_000  # images that are numbers of four bytes at once
+_VERSION = 1  # of the principal components
+_ROWS = 5_000  # images that are converted to four-byte numbers at once
 _log = logging.getLogger(__name__)
 
 
@@ -65,7 +66,7 @@ def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
 
 
 def _features(cifar: Cifar, params: Mapping[str, Scalar]) -> tuple[ItemFeatures, str]:
-    """Returns the features that are asked for, and what made them, of what."""
+    """Returns the features that `params` ask for, and a text that identifies how and from what they were made."""
     asked = str(params["features"])
     if asked == _PCA:
         n_components = whole_param(params, "components", at_least=1)
@@ -93,13 +94,15 @@ def _features(cifar: Cifar, params: Mapping[str, Scalar]) -> tuple[ItemFeatures,
 
 
 def principal_components(pixels: UInt8[np.ndarray, "images pixels"], n_train: int, n_components: int) -> ItemFeatures:
-    """Returns the coordinates of images along the directions in which the training images vary most, the first ones
-    most; of each direction the largest weight is positive. O(images × pixels²), a few thousand images at a time.
+    """Returns the coordinates of images along the principal components of the training images.
+
+    The components are in order of descending variance; the largest weight of each is positive. Takes
+    O(images × pixels²), a few thousand images at a time.
 
     Args:
-        pixels: of all images, the training images first.
-        n_train: how many these are.
-        n_components: fewer than there are pixels, or training images.
+        pixels: pixels of all images, the training images first.
+        n_train: number of training images.
+        n_components: number of components, fewer than there are pixels and fewer than training images.
     """
     width = pixels.shape[1]
     mean = pixels[:n_train].mean(axis=0, dtype=np.float64) / 255

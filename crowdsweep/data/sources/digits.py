@@ -1,7 +1,7 @@
 """scikit-learn's handwritten digits, with a simulated crowd of four kinds of annotators.
 
-The crowd answers the train and dev items. How often a digit is misread depends on the digit and on the group; what it
-is taken for depends on how alike the two look (the distance of their mean images).
+The crowd answers the train and dev items. How often a digit is misread depends on the digit and on the group. For which
+other digit it is taken depends on how alike the two look (the distance of their mean images).
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _SHARES = {"train": 0.6, "dev": 0.2, "test": 0.2}
 # Careful, average, careless and guessing annotators: their shares and the chance that they read a digit right.
 _GROUP_PROBS = np.array([0.25, 0.40, 0.25, 0.10])
 _ABILITY = np.array([0.90, 0.65, 0.45, 0.10])
-_BRIGHTEST = 16.0  # the grey levels of the images
+_BRIGHTEST = 16.0  # the highest grey level of the images
 
 
 def _base(params: Mapping[str, Scalar]) -> CrowdDataset:
@@ -52,7 +52,7 @@ def _confusion(base: CrowdDataset) -> Float64[np.ndarray, "groups true observed"
     distance = np.linalg.norm(means[:, None] - means[None], axis=2)
     alike = np.exp(-2.0 * distance) * (1 - np.eye(_N_CLASSES))
     doubles = alike.sum(axis=1)
-    # A digit with a close double is misread more often than one that stands alone.
+    # A digit that looks like another one is misread more often than one that does not.
     right = _ABILITY[:, None] ** np.clip(doubles / doubles.mean(), 0.5, 1.5)
     misread = alike / doubles[:, None]
     return (1 - right)[:, :, None] * misread + right[:, :, None] * np.eye(_N_CLASSES)

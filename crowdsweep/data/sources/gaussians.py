@@ -1,14 +1,14 @@
 """Setup 1 of the Crowd Mixture Model: three Gaussian clouds and a crowd of three kinds of annotators.
 
-The centres are those of the authors' code and stored data, not the printed ones: only they give the printed accuracy
-of the classifier that is trained on gold. The groups' confusion matrices are the published ones. The crowd answers
-the training items only; there are no dev items.
+The centres are those of the authors' code and stored data, not the published ones: only these centres give the
+published accuracy of the classifier that is trained on gold. The groups' confusion matrices are the published ones. The
+crowd answers only the training items; there are no dev items.
 
-One draw of the 819 test items moves the accuracy that gold can reach by almost a point: over ten draws the classifier
-trained on gold under the authors' protocol scores 94.4 on average, with a standard deviation of 0.7 (printed: 94.75,
-one draw). So each trial draws points of its own along with its crowd, and a mean over seeds is a mean over both. A
-number as `feature_seed` holds the points fixed, so that only the crowds differ; 0 gives points that happen to come near
-the printed value, which is why it should not stand for all.
+The accuracy that gold can reach varies by almost a point with the draw of the 819 test items. Over ten draws, the
+classifier trained on gold under the authors' protocol scores 94.4 on average, with a standard deviation of 0.7
+(published: 94.75, one draw). So each trial draws its own points along with its crowd, and a mean over seeds is a mean
+over both. A number as `feature_seed` fixes the points, so that only the crowds differ; 0 gives points that happen to
+come near the published value, so it should not stand for all.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _CONFUSION = np.array(
 )
 
 
-_EACH = "each"  # trial has points of its own
+_EACH = "each"  # value of feature_seed: each trial has its own points
 
 
 def _clouds(params: Mapping[str, Scalar], seeds: SeedStream) -> Gaussians:

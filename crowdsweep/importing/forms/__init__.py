@@ -1,1 +1,1 @@
-"""The forms that labels come in, one a file: each reads a file of another tool as plain rows."""
+"""The forms that files of labels have, one per module: each reads files of another tool as plain rows."""

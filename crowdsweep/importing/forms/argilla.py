@@ -1,4 +1,4 @@
-"""Argilla's exports, version 1 and 2: records with responses by question, by user, or as flat columns.
+"""Reads Argilla's exports, version 1 and 2: records with responses by question, by user, or as flat columns.
 
 [{"id": "r1", "fields": {"text": "…"},
   "responses": {"mood": [{"value": "happy", "user_id": "u1", "status": "submitted"}]}}]
@@ -35,7 +35,7 @@ def read_argilla(path: Path, asked: Asked) -> ImportedRows:
     """Reads labels and ratings; drafts and discarded responses are left out and counted.
 
     Raises:
-        DataError: a record or a response is not what it should be; says which, and at which key.
+        DataError: a record or a response is invalid; the message says which one, and at which key.
     """
     gathered, ids = Gathering(path, asked.missing), Ids(path, "record", asked.missing)
     questions: dict[str, None] = {}
@@ -63,7 +63,7 @@ def read_argilla(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _responses(record: Mapping[str, Any], where: str, questions: dict[str, None]) -> Iterator[_Response]:
-    """Yields the responses of a record in whichever form it has; every question's name is added, answered or not."""
+    """Yields the responses of a record in any of the forms; adds every question, answered or not, to `questions`."""
     given = record.get("responses")
     if isinstance(given, list):
         yield from _by_user(given, where, questions)
@@ -100,7 +100,7 @@ def _by_user(responses: list[Any], where: str, questions: dict[str, None]) -> It
 
 
 def _columns(value: Any) -> list[Any] | None:
-    """Returns values, users and statuses of a question as a Hugging Face data set of Argilla 1 holds them."""
+    """Returns values, users and statuses of a question in a Hugging Face dataset of Argilla 1; None for other data."""
     if isinstance(value, dict) and {"user_id", "value", "status"} <= set(value):
         return [value["value"], value["user_id"], value["status"]]
     if isinstance(value, list) and value and all(isinstance(entry, dict) and "user_id" in entry for entry in value):

@@ -1,4 +1,4 @@
-"""Tables with a row per answer: any CSV by mapping (`csv`), and crowd-kit's, whose columns are known (`crowd-kit`).
+"""Reads tables with a row per answer: any CSV by named columns (`csv`), and crowd-kit's with its own (`crowd-kit`).
 
 picture,user,answer,expert        data import csv FILE --item picture --annotator user --label answer --gold expert
 p1,ann,cat,cat
@@ -21,10 +21,11 @@ from crowdsweep.importing.whole_columns import is_positive, read_whole_columns
 
 
 def read_csv(path: Path, asked: Asked) -> ImportedRows:
-    """Reads a table whose columns a person names; gold stands in one of its columns or in a file of its own.
+    """Reads a table whose columns the user names; gold is in one of its columns or in a file of its own.
 
     Raises:
-        DataError: a column was not named, is not there, or holds nothing in some row; gold contradicts itself.
+        DataError: a column is not named, does not exist, or lacks a required value in some row; gold contradicts
+            itself.
     """
     named = {"--item": asked.item, "--annotator": asked.annotator, "--label": asked.label}
     if None in named.values():

@@ -1,4 +1,4 @@
-"""doccano's JSONL exports of classifications: a file an annotator, in a folder or in the zip archive that it downloads.
+"""Reads doccano's JSONL exports of classifications: one file per annotator, in a folder or in its zip archive.
 
 ann.jsonl:  {"id": 1, "text": "…", "label": ["happy"]}
 bob.jsonl:  {"id": 1, "text": "…", "label": ["calm", "happy"]}
@@ -27,7 +27,7 @@ def read_doccano(path: Path, asked: Asked) -> ImportedRows:
     """Reads the labels of each annotator's file; examples without a label are left out of the answers and counted.
 
     Raises:
-        DataError: a record is not what it should be, or marks spans instead of classes; says which.
+        DataError: a record is invalid, or marks spans instead of classes; the message says which record.
     """
     gathered = Gathering(path, asked.missing)
     annotators: set[str] = set()
@@ -52,7 +52,7 @@ def read_doccano(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _answers(record: dict[str, Any], annotator: str, where: str) -> Iterator[tuple[Any, list[Any]]]:
-    """Yields (annotator, classes); older exports name the annotator in each annotation."""
+    """Yields (annotator, classes) of a record; older exports name the annotator in each annotation."""
     if "annotations" in record:
         by_user: dict[Any, list[Any]] = {}
         for number, given in enumerate(part(record["annotations"], list, f"{where}, annotations")):
@@ -78,7 +78,7 @@ def _answers(record: dict[str, Any], annotator: str, where: str) -> Iterator[tup
 
 
 def _files(path: Path) -> Iterator[tuple[str, Path, Iterator[tuple[int, dict[str, Any]]]]]:
-    """Yields (annotator, where it stands, records) of each file."""
+    """Yields (annotator, path, records) of each file."""
     if is_folder(path):
         found = sorted(file for file in path.iterdir() if file.name.endswith(_ENDINGS))
         if not found:

@@ -1,4 +1,4 @@
-"""Label Studio's exports: JSON (tasks with annotations), as a list or a line each, and JSON_MIN (a row an annotation).
+"""Reads Label Studio's exports: JSON (tasks, in a list or one per line) and JSON_MIN (one row per annotation).
 
 [{"id": 1, "data": {"text": "…"}, "annotations": [
   {"completed_by": 5, "was_cancelled": false, "result": [
@@ -19,7 +19,7 @@ from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.ids import Ids
 from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, one_question, text_of
 
-# What JSON_MIN says of an annotation besides the task's data and the answers.
+# Keys of a row of JSON_MIN besides the task's data and the answers.
 _MIN_KEYS = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
 
 
@@ -27,7 +27,7 @@ def read_label_studio(path: Path, asked: Asked) -> ImportedRows:
     """Reads choices, ratings and pairwise selections; cancelled annotations are left out and counted.
 
     Raises:
-        DataError: a task or an annotation is not what it should be; says which, and at which key.
+        DataError: a task or an annotation is invalid; the message says which one, and at which key.
     """
     _, first = next(objects(path), (0, {}))
     if "annotations" in first or "data" in first:
@@ -43,7 +43,7 @@ def read_label_studio(path: Path, asked: Asked) -> ImportedRows:
 
 def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
     gathered, ids, question = Gathering(path, asked.missing), Ids(path, "task", asked.missing), asked.question
-    questions: dict[str, str] = {}  # what each is about
+    questions: dict[str, str] = {}  # what each question is about
     names: dict[str, str] = {}
     other: set[str] = set()
     trusted: dict[str, set[tuple[str, ...]]] = {}
@@ -94,8 +94,10 @@ def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
 def _answers(
     annotation: Mapping[str, Any], where: str, question: str | None, other: set[str], questions: dict[str, str]
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Yields (question, classes) of an annotation; kinds of results that are no classes are added to `other`, and to
-    `questions` what each is about."""
+    """Yields (question, classes) of an annotation.
+
+    Adds kinds of results that are no classes to `other`, and each question with what it is about to `questions`.
+    """
     seen: set[str] = set()
     for number, result in enumerate(part(annotation.get("result"), list, f"{where}, result")):
         place = f"{where}, result.{number}"
@@ -123,7 +125,7 @@ def _answers(
 
 
 def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str], missing: Missing) -> str:
-    """Returns the id of who answered, and keeps the e-mail address that some annotations of an export add to it."""
+    """Returns the id of the annotator, and keeps in `names` the e-mail address that some annotations add to it."""
     who = annotation.get("completed_by")
     if isinstance(who, dict):
         email, key = who.get("email"), who.get("id", who.get("email"))
@@ -155,7 +157,7 @@ def _read_min(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _min_keys(path: Path, question: str | None) -> tuple[str, list[str]]:
-    """Returns the key of the answers, and those of a task's data, which are the same in all rows of the task."""
+    """Returns the key of the answers, and the keys of a task's data, which is the same in all rows of the task."""
     first: dict[tuple[str, str], str] = {}
     keys: dict[str, None] = {}
     differing: dict[str, None] = {}

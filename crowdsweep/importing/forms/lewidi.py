@@ -1,28 +1,28 @@
-"""The JSON of the LeWiDi shared tasks (learning with disagreements): a file for each split, or their folder.
+"""Reads the JSON of the LeWiDi shared tasks (learning with disagreements): a file for each split, or their folder.
 
 CSC_train.json, CSC_dev.json, CSC_test.json, of the third edition (2025):
 
     {"3944": {"text": {"context": "…", "response": "…"}, "annotators": "Ann844,Ann845", "split": "dev", "lang": "en",
               "annotations": {"Ann844": "1", "Ann845": "4"}, "soft_label": {"1": 0.5, "2": 0.0, "4": 0.5, "6": 0.0}}}
 
-of the second (2023), whose items are numbered from 1 in each file, and whose conversations are JSON in a text:
+of the second (2023), whose items are numbered from 1 in each file, and whose conversations are JSON inside a text:
 
     {"1": {"text": "…", "annotators": "Ann1,Ann2", "annotations": "0,1", "soft_label": {"0": 0.5, "1": 0.5}}}
 
-CSC_annotators_meta.json (2025); MP's are called "12" there and "Ann12" among the answers:
+CSC_annotators_meta.json (2025); annotators of MP are called "12" in this file and "Ann12" among the answers:
 
     {"Ann844": {"Gender": "Female", "Age": "56"}, "Ann845": {"Gender": "DATA_EXPIRED", "Age": "DATA_EXPIRED"}}
 
-So they stand in what the organisers publish (https://le-wi-di.github.io; seen: CSC, MP, Paraphrase, VariErrNLI,
-HS-Brexit, ConvAbuse), commas behind the last attribute included. Of VariErrNLI `soft_label` has a distribution of "0"
-and "1" for each class, and an answer may name several ("entailment,neutral"): its labels are multi-label. Test files
-are given out with empty answers first (CSC_test_clear.json), and their items then have none.
+These are the forms that the organisers publish (https://le-wi-di.github.io; seen: CSC, MP, Paraphrase, VariErrNLI,
+HS-Brexit, ConvAbuse), including commas after the last attribute. In VariErrNLI, `soft_label` has a distribution of "0"
+and "1" for each class, and an answer may name several classes ("entailment,neutral"): its labels are multi-label. Test
+files are first published with empty answers (CSC_test_clear.json); their items then have no answers.
 
-Assumed, as no file says it: classes are the keys of `soft_label` and what was answered; where these are more than two
-whole numbers they are a scale, in this order. Text of two parts is `text` and `text_b`, of more parts one text, a line
-each. `soft_label` is the share of the answers, which everything here computes anew: where it is not, a note says so
-(ConvAbuse: answers from -3 to 1, soft labels of 0 and 1). `hard_label`, the vote, is no gold. `lang` and `other_info`
-are not kept.
+Assumptions, as no file says so: classes are the keys of `soft_label` and the given answers; if these are more than two
+whole numbers, they are a scale in numerical order. A text of two parts becomes `text` and `text_b`; a text of more
+parts becomes one text with one line per part. `soft_label` is the share of the answers, which is always computed anew;
+if `soft_label` differs, a note says so (ConvAbuse: answers from -3 to 1, soft labels of 0 and 1). `hard_label`, the
+vote, is not gold. `lang` and `other_info` are not kept.
 """
 
 import json
@@ -42,14 +42,14 @@ from crowdsweep.paths import is_file, is_folder
 
 _FILE = re.compile(r"(.+)_(train|dev|test|test_clear)\.json(\.gz)?", re.IGNORECASE)
 _META = "_annotators_meta.json"
-_EXPIRED = "DATA_EXPIRED"  # of an attribute that its annotator took back
+_EXPIRED = "DATA_EXPIRED"  # value of an attribute that its annotator has withdrawn
 _TEXT_OR_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _CLOSE = 0.02  # soft labels of 2023 have two decimals
 
 
 @dataclass(kw_only=True)
 class _Items:
-    """What is gathered of the items besides their answers."""
+    """Data that is gathered of the items besides their answers."""
 
     split: dict[str, str] = field(default_factory=dict[str, str])
     text_b: dict[str, str] = field(default_factory=dict[str, str])
@@ -60,13 +60,13 @@ class _Items:
 
 
 def is_lewidi(first: Mapping[str, Any]) -> bool:
-    """Whether the first object of a JSON file is one of items as these tasks have them."""
+    """Returns whether the first object of a JSON file holds items in the form of these tasks."""
     items = list(first.values())[:1]
     return bool(items) and isinstance(items[0], dict) and {"annotations", "annotators", "soft_label"} <= set(items[0])
 
 
 def lewidi_files(folder: Path) -> dict[str, list[Path]]:
-    """Returns by dataset the files of splits that a folder has; answered ones stand for those without answers."""
+    """Returns the files of splits in a folder, by dataset; an answered test file replaces the one without answers."""
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
         match = _FILE.fullmatch(path.name)
@@ -79,11 +79,11 @@ def lewidi_files(folder: Path) -> dict[str, list[Path]]:
 
 
 def read_lewidi(path: Path, asked: Asked) -> ImportedRows:
-    """Reads the items, answers and splits of one dataset, and the attributes of its annotators beside it.
+    """Reads the items, answers and splits of one dataset, and the attributes of its annotators from the file beside.
 
     Raises:
-        DataError: a folder has none of these files, or those of several datasets; or an item is not what it should be;
-            says which, and at which key.
+        DataError: a folder has none of these files, or those of several datasets; or an item is invalid: the message
+            says which one, and at which key.
     """
     files = _files_of(path)
     gathered, about = Gathering(path, asked.missing), _Items()
@@ -151,7 +151,7 @@ def _add(gathered: Gathering, about: _Items, name: str, split: str, given: Mappi
     about.split[item] = split
     if len(texts) == 2:
         about.text_b[item] = texts[1]
-    asked = str(given.get("annotators") or "").split(",")  # of unanswered items too: whose answers are to be predicted
+    asked = str(given.get("annotators") or "").split(",")  # also of unanswered items: whose answers are to be predicted
     gathered.show(item, parts, annotators=[who for who in asked if who])
     soft = part(given.get("soft_label"), dict, f"{where}, soft_label")
     several = bool(soft) and all(isinstance(share, dict) for share in soft.values())
@@ -173,7 +173,7 @@ def _add(gathered: Gathering, about: _Items, name: str, split: str, given: Mappi
 
 
 def _parts(text: Any, where: str) -> dict[str, str]:
-    """Returns the parts of a text by name; ConvAbuse has them as JSON in a text."""
+    """Returns the parts of a text by name; ConvAbuse has them as JSON inside a text."""
     if isinstance(text, str) and text.startswith("{"):
         try:
             text = json.loads(text)
@@ -185,7 +185,7 @@ def _parts(text: Any, where: str) -> dict[str, str]:
 
 
 def _answers(given: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    """Yields who answered and what."""
+    """Yields (annotator, label) of an item."""
     answers = given.get("annotations")
     if isinstance(answers, dict):
         yield from answers.items()
@@ -200,7 +200,7 @@ def _answers(given: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
 
 
 def _are_shares(soft: Mapping[str, Any], labels: list[list[str]]) -> bool:
-    """Whether soft labels are the shares of the answers; also where there are no numbers."""
+    """Returns whether soft labels are the shares of the answers; true as well if they are no numbers."""
     for key, value in soft.items():
         share = value.get("1") if isinstance(value, dict) else value
         known = isinstance(share, int | float)
@@ -210,7 +210,7 @@ def _are_shares(soft: Mapping[str, Any], labels: list[list[str]]) -> bool:
 
 
 def _class(text: str) -> str:
-    """Returns a class as it is, numbers of MP's soft labels (`1.0`) as whole ones."""
+    """Returns a class unchanged, except that numbers such as `1.0` in MP's soft labels become whole."""
     return text.removesuffix(".0") if _is_whole(text.removesuffix(".0")) else text
 
 
@@ -219,7 +219,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _attributes(file: Path, people: list[str]) -> dict[str, dict[str, str]]:
-    """Returns what is known of annotators by the file beside those of the splits; nothing where there is none."""
+    """Returns the attributes of annotators from the file beside those of the splits; empty if there is none."""
     match = _FILE.fullmatch(file.name)
     path = file.with_name(f"{match[1]}{_META}") if match else file
     if not match or not is_file(path):
@@ -241,6 +241,6 @@ def _attribute(value: Any) -> str:
 
 
 def _without_last_commas(path: Path) -> Any:
-    """Returns a document that may have commas behind the last entry of an object, which JSON has not."""
+    """Returns a JSON document that may have commas after the last entry of an object, which JSON does not allow."""
     with reading(path, "JSON"), opened_text(path) as file:
         return json.loads(_TEXT_OR_LAST_COMMA.sub(lambda found: found[1] or "", file.read(LONGEST_FIELD)))

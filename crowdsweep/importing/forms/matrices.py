@@ -1,6 +1,6 @@
-"""Matrices of items × annotators: text, CSV or .npy (`matrix`, Snorkel's `snorkel`), cleanlab's table (`cleanlab`).
+"""Reads matrices of items × annotators: text, CSV or .npy (`matrix`, `snorkel`), and cleanlab's table (`cleanlab`).
 
-,ann,bob        a header and an index are told from the corner that is empty, or from what stands nowhere else
+,ann,bob        a header and an index are recognised by the empty corner, or by values that occur nowhere else
 p1,0,1
 p2,,0           a missing answer is an empty cell, NaN or -1
 """
@@ -22,12 +22,12 @@ _NEGATIVE = re.compile(r"-[0-9]*[1-9][0-9]*(\.0+)?")
 _CODE = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.0+)?")
 _NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
 _DIGITS = re.compile(r"[0-9]+")
-_FEW_ANSWERS = 10  # of which nothing can be said
+_FEW_ANSWERS = 10  # with fewer answers, nothing can be said
 _CORNER = re.compile(r"(unnamed: ?0|index|idx|id|item|task|question|example|sample|.*_id|id_.*)", re.IGNORECASE)
 
 
 def read_matrix(path: Path, asked: Asked) -> ImportedRows:
-    """Reads a matrix of classes; what has no header and no index is called by its position."""
+    """Reads a matrix of classes; items and annotators without names are called by their position."""
     return _from_matrix(path, asked, prefix="", headed=None)
 
 
@@ -37,7 +37,7 @@ def read_snorkel(path: Path, asked: Asked) -> ImportedRows:
 
 
 def read_cleanlab(path: Path, asked: Asked) -> ImportedRows:
-    """Reads cleanlab's wide table of several annotators: its first line names them."""
+    """Reads cleanlab's wide table of several annotators, whose first line names them."""
     return _from_matrix(path, asked, prefix="", headed=True)
 
 
@@ -81,7 +81,7 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
             if cell in taken:
                 gathered.not_given(cell, f"{where}, annotator {annotator}")
             elif not missing(cell):
-                # A column of integers in which one is missing becomes a column of floats: there, 1.0 is the code 1.
+                # A column of integers becomes a column of floats if one is missing: there, 1.0 is the code 1.
                 gathered.answer(item, annotator, [cell.partition(".")[0] if codes else cell], where)
         if classes:
             known = classes[number].partition(".")[0] if codes else classes[number]
@@ -95,10 +95,10 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
 def _without_texts(
     path: Path, annotators: list[str], body: list[list[str]], gathered: Gathering, missing: Missing, *, named: bool
 ) -> tuple[list[str], list[list[str]]]:
-    """Returns annotators and lines without columns in which nearly every cell is a class of its own: texts, ids, times.
+    """Returns annotators and lines without columns in which nearly every cell is different: texts, ids, times.
 
     Raises:
-        DataError: no other is left, or the columns have no names by which a note could tell what was left out.
+        DataError: no other column is left, or the columns have no names by which a note could say what was left out.
     """
     first = len(body[0]) - len(annotators)
     held = [[line[place] for line in body if not missing(line[place])] for place in range(first, len(body[0]))]
@@ -120,14 +120,14 @@ def _without_texts(
 
 
 def _worth_telling(labels: set[str], missing: Missing) -> set[str]:
-    """Returns the words for no answer that may be classes: -1 only where other numbers are below zero as well."""
+    """Returns the words for a missing answer that may be classes; -1 only if other numbers are negative as well."""
     words = {cell for cell in labels if cell and missing(cell)}
     scale = any(_NEGATIVE.fullmatch(cell) and not missing(cell) for cell in labels)
     return {cell for cell in words if cell.lower() != "nan" and (scale or not _NEGATIVE.fullmatch(cell))}
 
 
 def _each_its_own(cells: list[str], columns: Counter[str]) -> bool:
-    """Whether nearly every cell of a column is another, and stands in no other column."""
+    """Returns whether nearly every cell of a column is different, and most of them occur in no other column."""
     distinct = set(cells)
     alone = sum(columns[cell] == 1 for cell in distinct)
     return len(cells) >= _FEW_ANSWERS and 10 * len(distinct) >= 9 * len(cells) and 2 * alone > len(distinct)
@@ -142,7 +142,7 @@ def _check_widths(path: Path, width: int, body: list[list[str]]) -> None:
 def _without_gold(
     header: list[str], body: list[list[str]], column: str | None
 ) -> tuple[list[str], list[list[str]], list[str]]:
-    """Returns header and lines without the column of gold, and that column; nothing where there is none."""
+    """Returns header and lines without the gold column, and that column; the latter is empty if there is none."""
     if column is None:
         return header, body, []
     place = header.index(column)
@@ -153,7 +153,7 @@ def _without_gold(
 def _item_first(
     path: Path, header: list[str], body: list[list[str]], column: str | None
 ) -> tuple[list[str], list[list[str]]]:
-    """Returns header and lines with the column of ids at the front, where it was named."""
+    """Returns header and lines with the column of item ids moved to the front; unchanged if none was named."""
     if column is None:
         return header, body
     if column not in header:
@@ -164,7 +164,7 @@ def _item_first(
 
 
 def _cells(path: Path, missing: Missing) -> tuple[list[list[str]], bool]:
-    """Returns the cells, and whether they stand in a separated table, which may have a header and an index."""
+    """Returns the cells, and whether they come from a separated table, which may have a header and an index."""
     known: dict[str, str] = {}  # one object for each distinct text: there are as many cells as items × annotators
     if path.suffix == ".npy":
         array = arrays_on_disk.read_npy(path)
@@ -206,7 +206,7 @@ def _text_of_cell(cell: object, where: str, missing: Missing) -> str:
 def _parted(
     path: Path, cells: list[list[str]], is_table: bool, headed: bool | None, gathered: Gathering
 ) -> tuple[list[str], list[list[str]]]:
-    """Returns the header, empty where there is none, and the lines below it."""
+    """Returns the header, empty if there is none, and the lines below it."""
     first, body = cells[0], cells[1:]
     if headed is None:
         headed = bool(body) and _is_header(path, first, body, is_table, gathered.missing)
@@ -221,7 +221,7 @@ def _parted(
 
 
 def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bool, missing: Missing) -> bool:
-    """Whether the first line names annotators: each once, and by something that is no label further down."""
+    """Returns whether the first line names annotators: its cells are distinct, and none is a label further down."""
     numbered = first == _counted(first)
     if not is_table:
         return _all_named(first, missing) and not all(map(_NUMBER.fullmatch, first)) and not _overlap(first, body, 0)
@@ -244,13 +244,13 @@ def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bo
 
 
 def _has_index(header: list[str], body: list[list[str]], missing: Missing) -> bool:
-    """Whether the first column names items and is not the answers of an annotator."""
+    """Returns whether the first column holds item ids and not the answers of an annotator."""
     if not body or len(body[0]) < 2:
         return False
     if header and _CORNER.fullmatch(header[0]):
         return True
     column = [line[0] for line in body]
-    if header and _DIGITS.sub("0", header[0]) == _DIGITS.sub("0", header[1]):  # w1, w2: one like the others
+    if header and _DIGITS.sub("0", header[0]) == _DIGITS.sub("0", header[1]):  # w1, w2: named like the others
         return False
     if (header and _NUMBER.fullmatch(header[0])) or len(column) < 3 or not _all_named(column, missing):
         return False
@@ -261,7 +261,7 @@ def _has_index(header: list[str], body: list[list[str]], missing: Missing) -> bo
 
 
 def _overlap(names: list[str], body: list[list[str]], first: int) -> bool:
-    """Whether one of these names is also a label in the columns from `first` on."""
+    """Returns whether one of these names is also a label in the columns from `first` on."""
     labels = {cell for line in body for cell in line[first:]}
     return any(name in labels for name in names)
 
@@ -271,5 +271,5 @@ def _all_named(names: list[str], missing: Missing) -> bool:
 
 
 def _counted(like: list[str]) -> list[str]:
-    """Returns the numbers from 0 on, as pandas calls rows and columns that have no names."""
+    """Returns the numbers from 0, as many as `like` has entries: pandas' names of rows and columns without names."""
     return [str(number) for number in range(len(like))]

@@ -1,10 +1,10 @@
-"""Mechanical Turk's results: a row an assignment, its answers in columns `Answer.…`.
+"""Reads Mechanical Turk's results: one row per assignment, with its answers in columns `Answer.…`.
 
     HITId,WorkerId,AssignmentStatus,Input.text,Answer.mood
     h1,A1,Approved,good film,happy
     h1,A2,Rejected,good film,sad            left out, and counted
 
-Radio buttons and check boxes stand in a column each (`Answer.mood.happy`: true), crowd-HTML forms as JSON in
+Each radio button or check box has a column (`Answer.mood.happy`: true); crowd-HTML forms are JSON in
 `Answer.taskAnswers`.
 """
 
@@ -25,11 +25,11 @@ Options = Mapping[str, str]
 
 
 def read_mturk(path: Path, asked: Asked) -> ImportedRows:
-    """Reads a results file; an item is `Input.id` where there is one, else the HIT.
+    """Reads a results file; `Input.id` identifies an item or, if there is no such column, the HIT.
 
     Raises:
-        DataError: a column is missing, several questions are there and none was chosen, or a form's answers are no
-            JSON; says at which line.
+        DataError: a column is missing, there are several questions and none was chosen, or a form's answers are not
+            JSON; the message says at which line.
     """
     columns = header_of(path)
     item_column = next((name for name in ("Input.id", "HITId") if name in columns), None)
@@ -58,7 +58,10 @@ def read_mturk(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _questions(path: Path, columns: list[str]) -> dict[str, Options]:
-    """Returns the questions; of those asked by buttons, the column of each option, of a form's none."""
+    """Returns the questions, each with its columns by option.
+
+    A question with one column has the option `""`; a question of a form has no columns.
+    """
     switches = {name for name in columns if name.startswith(_ANSWER) and "." in name.removeprefix(_ANSWER)}
     in_form: dict[str, Options] = {}
     for where, record in records(path, ["WorkerId"]):
@@ -75,7 +78,7 @@ def _questions(path: Path, columns: list[str]) -> dict[str, Options]:
                 found[name.removeprefix(_ANSWER)] = {"": name}
     for question, options in list(found.items()):
         (option, *others), (column, *_) = options, options.values()
-        if option and not others:  # a check box alone asks a question of its own: true or false
+        if option and not others:  # a single check box is a question of its own: true or false
             del found[question]
             found[f"{question}.{option}"] = {"": column}
     return {**found, **in_form}
@@ -91,7 +94,7 @@ def _chosen(record: Mapping[str, str], question: str, options: Options, where: s
 
 
 def _form(cell: str, where: str) -> dict[str, Any]:
-    """Returns the answers of a crowd-HTML form by question."""
+    """Returns the answers of a crowd-HTML form, by question."""
     if not cell.strip():
         return {}
     try:
@@ -106,7 +109,7 @@ def _form(cell: str, where: str) -> dict[str, Any]:
 
 
 def _labels(given: Any, where: str) -> Iterator[Any]:
-    """Yields the classes of an answer: of a classifier, of a group of buttons, of a field."""
+    """Yields the classes of an answer to a classifier, a group of buttons or a field."""
     if isinstance(given, dict) and "label" in given:
         given = given["label"]
     elif isinstance(given, dict) and "labels" in given:

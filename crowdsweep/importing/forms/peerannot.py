@@ -1,4 +1,4 @@
-"""peerannot's `answers.json`.
+"""Reads peerannot's `answers.json`.
 
 {"p1": {"ann": 0, "bob": 1},
  "p2": {"ann": 1},
@@ -16,7 +16,7 @@ def read_peerannot(path: Path, asked: Asked) -> ImportedRows:
     """Reads {item: {annotator: label}}.
 
     Raises:
-        DataError: the file is something else; says at which item and annotator.
+        DataError: the file is something else; the message says at which item and annotator.
     """
     content = document(path)
     if not isinstance(content, dict):

@@ -1,8 +1,8 @@
-"""Potato's annotated instances: a row for each user and instance, a column `QUESTION:::OPTION` for each option.
+"""Reads Potato's annotated instances: one row per user and instance, one column `QUESTION:::OPTION` per option.
 
 user,instance_id,displayed_text,mood:::happy,mood:::sad
 ann,1,good film,1,
-bob,1,good film,,2                  whatever stands in the column of an option, it was chosen
+bob,1,good film,,2                  any value but false and 0 in the column of an option means that it was chosen
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ _FREE_TEXT = ("text_box", "free_response")
 
 
 def read_potato(path: Path, asked: Asked) -> ImportedRows:
-    """Reads the options that were chosen of one question; what was typed is no class.
+    """Reads the chosen options of one question; typed text is no class and is not read.
 
     Raises:
-        DataError: a column is missing, or several questions are there and none was chosen.
+        DataError: a column is missing, or there are several questions and none was chosen.
     """
     header = header_of(path)
     questions: dict[str, dict[str, str]] = {}

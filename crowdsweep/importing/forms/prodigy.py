@@ -1,4 +1,4 @@
-"""Prodigy's `db-out`: a line an answer, of choices or of one label that is accepted or rejected.
+"""Reads Prodigy's `db-out`: one answer per line, with chosen options or with one label that is accepted or rejected.
 
 {"text": "…", "_input_hash": 7, "_annotator_id": "mood-ann", "accept": ["happy"], "answer": "accept"}
 {"text": "…", "_input_hash": 7, "_annotator_id": "mood-bob", "label": "happy", "answer": "reject"}
@@ -18,11 +18,11 @@ _SHOWN = ("text", "html", "image", "audio", "video")
 def read_prodigy(path: Path, asked: Asked) -> ImportedRows:
     """Reads choices (`accept` and `options`) or accepted and rejected labels; ignored answers are left out and counted.
 
-    An item is an `_input_hash`, an annotator an `_annotator_id` (in older exports a `_session_id`). Where several
+    An `_input_hash` identifies an item, an `_annotator_id` (in older exports a `_session_id`) an annotator. If several
     labels were asked for one by one, each is a question.
 
     Raises:
-        DataError: a line is not what it should be; says which, and at which key.
+        DataError: a line is invalid; the message says which line, and at which key.
     """
     choices = any("accept" in record for _, record in objects(path))
     question = None if choices else _label_asked(path, asked.question)
@@ -55,7 +55,7 @@ def read_prodigy(path: Path, asked: Asked) -> ImportedRows:
 
 
 def _label_asked(path: Path, question: str | None) -> str:
-    """Returns the label that was accepted or rejected."""
+    """Returns the label that was accepted or rejected, which is the question to read."""
     found: dict[str, None] = {}
     for position, record in objects(path):
         label = record.get("label")
