@@ -45,6 +45,8 @@ GROWTH = 4
 Batches that wait are what makes the autoscaler add nodes.
 """
 _BEGINNING = "error raised in its creation task"
+_BAD_INPUT = f"{BadInput.__module__}.{BadInput.__name__}"
+_REPEATED = (_BAD_INPUT, "ModuleNotFoundError", "ImportError")  # which another slot on the node would begin with too
 _LOW_ON_MEMORY = "running low on memory"
 _WORDS_OF_NODES = ("node has died", "node is dead", "node was terminated", _LOW_ON_MEMORY, "unschedulable")
 
@@ -249,7 +251,9 @@ class RayExecutor:
         """
         reason = _why_stillborn(error)
         self._pool.forget(actor)
-        told = self._pool.do_without_node_of(actor, reason, at_once=_BEGINNING in str(error))
+        at_once = reason.startswith(_REPEATED)
+        reason = legible(reason.removeprefix(f"{_BAD_INPUT}: "), MOST_CHARACTERS)
+        told = self._pool.do_without_node_of(actor, reason, at_once=at_once)
         if told and any(map(self._pool.lost_with_nodes, self._asked)):
             raise InfeasibleRequest(
                 f"expected a node on which trials can run, found none that has what they ask for: "
@@ -313,8 +317,7 @@ class RayExecutor:
 def _why_stillborn(error: Exception) -> str:
     """Returns why a slot ended before it was up: the last line of Python's traceback, else the first of Ray's error."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    last = lines[-1] if _BEGINNING in str(error) else lines[0]
-    return legible(last.removeprefix(f"{BadInput.__module__}.{BadInput.__name__}: "), MOST_CHARACTERS)
+    return lines[-1] if _BEGINNING in str(error) else lines[0]
 
 
 def _is_blameless(error: Exception) -> bool:

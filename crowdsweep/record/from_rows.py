@@ -4,7 +4,7 @@ Each field must have the type that its record declares (`files.typed`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from crowdsweep.files.typed import Many, Number, Truth, read_as
@@ -45,6 +45,18 @@ class _Published:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Sampler:
+    kind: str = ""
+    seed: Number = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EarlyStop:
+    kind: str = ""
+    quantile: Number = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Config:
     """The validated part of the sweep file in a journal; other keys may have any value."""
 
@@ -54,6 +66,11 @@ class _Config:
     models: Many[_Model] = ()
     budget: Mapping[str, Number | None] | None = None
     tracking: Mapping[str, str | Truth | None] | None = None
+    seeds: Mapping[str, Number] = field(default_factory=dict[str, Number])
+    heldout: Mapping[str, Number] = field(default_factory=dict[str, Number])
+    sampler: _Sampler = _Sampler()
+    early_stop: _EarlyStop = _EarlyStop()
+    protocol: str | None = None
 
 
 def record_of(kind: type[Any], fields: Any) -> Event:

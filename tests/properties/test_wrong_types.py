@@ -120,6 +120,8 @@ NAMED: Sequence[tuple[str, tuple[str, ...], Any, str]] = (
     ("sweep_started", ("plan", "datasets"), [{"dataset": 3}], "datasets"),
     ("sweep_started", ("config", "metric"), {"name": "train_accuracy"}, "metric"),
     ("sweep_started", ("config", "models"), ["majority-vote"], "models"),
+    ("sweep_started", ("config", "early_stop"), 7, "early_stop"),
+    ("sweep_started", ("config", "seeds"), {"search": "x"}, "search"),
 )
 
 
