@@ -113,7 +113,7 @@ def pivot_in_latex(pivot: Pivot, plus_minus: PlusMinus = "interval") -> str:
     lines = [
         "% for a paper with \\usepackage{booktabs}",
         "\\begin{table}[t]",
-        "\\centering\\small\\setlength{\\tabcolsep}{4pt}",
+        "\\centering\\small\\setlength{\\tabcolsep}{3.5pt}",
         f"\\caption{{{caption}}}",
         f"\\label{{tab:{name_of(pivot.sweep)}}}",
         "\\vspace{4pt}",
