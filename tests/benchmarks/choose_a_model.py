@@ -1,10 +1,9 @@
-"""The tables of `docs/pages/how-to/choose-a-model.md`, measured anew on the folder that `CROWDSWEEP_DATA` names.
+"""Tables of `docs/pages/how-to/choose-a-model.md`, measured anew on the folder that `CROWDSWEEP_DATA` names.
 
-    python tests/benchmarks/choose_a_model.py [features] [distributions] [classes] [seconds] [--store DIR]
+    python tests/benchmarks/choose_a_model.py [features] [classes] [seconds] [--store DIR]
 
 `features`: test accuracy of models with features, each crowd as it is and with the same answers shared out among so
-many annotators that each has three or four. `distributions`: how likely held-out answers of job tweets are. `classes`:
-several classes per item. `seconds`: what models of labels alone take for the 8,000 labels of rte, by the clock. A table
+many annotators that each has three or four. `classes`: several classes per item. `seconds`: what models of labels alone take for the 8,000 labels of rte, by the clock. A table
 is a sweep at defaults, which goes on where it was, and is printed in Markdown with the seconds of a trial. The ranks
 are those of `make leaderboard`, points over the vote those of `make table`, simulated crowds of four labels per
 annotator those of `choosing_without_gold.py`, of half a label those of `crowdsweep run sparsity-digits`.
@@ -29,12 +28,6 @@ SWEEPS: dict[str, dict[str, Any]] = {
         "models": ["crowd-layer", "dl-em", "cmm", "speelfc-d", "crowdlab", "pd", "soft-mv", "dl-ds", "hard-mv"],
         "metric": "test_accuracy",
         "seeds": {"report": 3},
-    },
-    "distributions": {
-        "datasets": ["jobs-q1", "jobs-q2", "jobs-q3"],
-        "models": ["pgm-bp", "hierarchical-dawid-skene", "dawid-skene", "multinomial", "fmm", "majority-vote"],
-        "metric": "heldout_loglik",
-        "seeds": {"report": 5},
     },
     "classes": {
         "datasets": ["medical-relations"],
