@@ -4,10 +4,10 @@
 
 `features`: test accuracy of models with features, each crowd as it is and with the same answers shared out among so
 many annotators that each has three or four. `classes`: several classes per item. `seconds`: what models of labels alone
-take for the 8,000 labels of rte, by the clock. A table is a sweep at defaults, which goes on where it was, and is printed
-in Markdown with the seconds of a trial. The ranks are those of `make leaderboard`, points over the vote those of
-`make table`, simulated crowds of four labels per annotator those of `choosing_without_gold.py`, of half a label those of
-`crowdsweep run sparsity-digits`.
+take for the 8,000 labels of rte, by the clock. A table is a sweep at defaults, which goes on where it was, and is
+printed in Markdown with the seconds of a trial. The ranks are those of `make leaderboard`, points over the vote those
+of `make table`, simulated crowds of four labels per annotator those of `choosing_without_gold.py`, of half a label
+those of `crowdsweep run sparsity-digits`.
 """
 
 import argparse
