@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.errors import DataError
-from crowdsweep.fetching.archives import take_out
+from crowdsweep.fetching.archives import extract
 
 WANTED = {"mine.csv": "data/a.csv"}
 
@@ -49,7 +49,7 @@ def test_what_is_asked_for_is_taken_and_nothing_else(pack: Pack, tmp_path: Path)
     files = {"release/data/a.csv": b"1,2\n", "release/b.csv": b"no", "__MACOSX/release/data/a.csv": b"a Mac's"}
     into = tmp_path / "into"
     into.mkdir()
-    taken = take_out(pack(tmp_path / "packed", files), WANTED, into)
+    taken = extract(pack(tmp_path / "packed", files), WANTED, into)
     assert taken == {"mine.csv": into / "mine.csv"}
     assert [(path.name, path.read_bytes()) for path in into.iterdir()] == [("mine.csv", b"1,2\n")]
     assert {path.name for path in tmp_path.iterdir()} == {"packed", "into"}  # nor is anything left of unpacking
@@ -59,14 +59,14 @@ def test_what_is_asked_for_is_taken_and_nothing_else(pack: Pack, tmp_path: Path)
 @pytest.mark.parametrize("name", ["../evil", "x/../../evil", "/tmp/evil", "..\\evil"])
 def test_paths_that_lead_out_are_refused(pack: Pack, name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="leads out of it; nothing of it was taken"):
-        take_out(pack(tmp_path / "packed", {"data/a.csv": b"1", name: b"2"}), WANTED, tmp_path)
+        extract(pack(tmp_path / "packed", {"data/a.csv": b"1", name: b"2"}), WANTED, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["packed"]
 
 
 @packed
 def test_a_link_is_no_file(pack: Pack, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="as a file, got a link"):
-        take_out(pack(tmp_path / "packed", {}, {"data/a.csv": "/etc/hostname"}), WANTED, tmp_path)
+        extract(pack(tmp_path / "packed", {}, {"data/a.csv": "/etc/hostname"}), WANTED, tmp_path)
 
 
 @packed
@@ -80,7 +80,7 @@ def test_a_link_is_no_file(pack: Pack, tmp_path: Path) -> None:
 )
 def test_what_is_asked_for_has_to_be_there_once(pack: Pack, files: dict[str, bytes], got: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=got):
-        take_out(pack(tmp_path / "packed", files), WANTED, tmp_path)
+        extract(pack(tmp_path / "packed", files), WANTED, tmp_path)
 
 
 @packed
@@ -88,7 +88,7 @@ def test_bombs_are_refused_before_they_are_unpacked(pack: Pack, tmp_path: Path) 
     path = pack(tmp_path / "packed", {"data/a.csv": bytes(30_000_000)})
     assert path.stat().st_size < 100_000
     with pytest.raises(DataError, match=r"expected at most 1[67] MB|at most 16 MB"):
-        take_out(path, WANTED, tmp_path)
+        extract(path, WANTED, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["packed"]
 
 
@@ -96,11 +96,11 @@ def test_a_zip_that_says_less_than_it_holds_is_refused(tmp_path: Path) -> None:
     path = zipped(tmp_path / "packed", {"data/a.csv": bytes(100_000)})
     path.write_bytes(path.read_bytes().replace((100_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
     with pytest.raises(DataError, match="an archive"):
-        take_out(path, WANTED, tmp_path)
+        extract(path, WANTED, tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"no archive", gzip.compress(b"no tar"), b"\x1f\x8bno gzip"])
 def test_what_is_none_is_told(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "packed").write_bytes(content)
     with pytest.raises(DataError, match=r"expected a(n| zip or tar.gz) archive"):
-        take_out(tmp_path / "packed", WANTED, tmp_path)
+        extract(tmp_path / "packed", WANTED, tmp_path)
