@@ -111,7 +111,7 @@ def _with_most(
     of first answers to questions."""
     asked = asked & (questions.certainty >= _CERTAIN)
     active, answers = np.unique(questions.annotator[asked], return_counts=True)
-    most = np.sort(active[np.argsort(-answers, kind="stable")[:_MOST]])
+    most = np.sort(active[np.argsort(-answers, kind="stable")[:_MOST]]).astype(np.int64)
     own: list[Int64[np.ndarray, " _"]] = []
     order, code, ends = questions.by_annotator
     for place in np.searchsorted(code, most):

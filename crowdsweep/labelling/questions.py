@@ -42,13 +42,13 @@ class Questions:
     kinds: int = 1
 
     @cached_property
-    def by_annotator(self) -> tuple[Order, Int[np.ndarray, " annotators"], Order]:
+    def by_annotator(self) -> tuple[Order, Order, Order]:
         """The rows sorted by annotator, otherwise in their order; the annotators who have rows, ascending; the end of
         each one's rows."""
         order = np.argsort(self.annotator, kind="stable")
         sorted_codes = self.annotator[order]
         first = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
-        return order, sorted_codes[first], np.append(first[1:], len(order))
+        return order, sorted_codes[first].astype(np.int64), np.append(first[1:], len(order))
 
     @cached_property
     def answered(self) -> sp.csr_array:
