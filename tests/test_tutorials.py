@@ -27,7 +27,11 @@ MARKS = {
     "tutorials/on-a-cluster": [pytest.mark.long, pytest.mark.ray, pytest.mark.xdist_group("clusters")],
     **{name: [pytest.mark.long] for name in LONG},
 }
-SERVERS = {"how-to/use-a-tracking-server": "tracking_server", "how-to/use-an-object-store": "s3"}
+SERVERS = {
+    "how-to/use-a-tracking-server": "tracking_server",
+    "how-to/use-an-object-store": "s3",
+    "how-to/use-ray-tune": "a_cluster_of_its_own",
+}
 """Fixtures that have commands of a page meet a server."""
 TOURS = [name for name, text in PAGES.items() if "\n```sh\n" in text]
 
@@ -39,6 +43,12 @@ def tracking_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
     yield
     server.kill()
+
+
+@pytest.fixture
+def a_cluster_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it Ray looks for the cluster that was last started here, which another test may have ended."""
+    monkeypatch.setenv("RAY_ADDRESS", "local")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [])) for name in TOURS])
