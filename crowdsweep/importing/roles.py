@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from crowdsweep.errors import shown
 
@@ -374,10 +374,11 @@ def _share_classes(columns: Sequence[Sequence[str]]) -> bool:
     return all(not held or 2 * sum(times[name] > 1 for name in held) >= len(held) for held in sets)
 
 
-def _words_of(name: str) -> list[str]:
+@lru_cache(maxsize=1 << 16)  # each role asks for the words of every column, and there may be thousands
+def _words_of(name: str) -> tuple[str, ...]:
     """Returns the words of a name, in singular and in lower case."""
     words = (part.lower() for part in _PART.findall(name))
-    return [word if word.endswith("ss") else word.removesuffix("s") for word in words]
+    return tuple(word if word.endswith("ss") else word.removesuffix("s") for word in words)
 
 
 def is_gold(name: str) -> bool:

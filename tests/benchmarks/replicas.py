@@ -4,7 +4,7 @@
 
 Three tables. Small networks cost their dispatch: `cmm` on Setup 1 (20 iterations), where 20 seeds may cost 3 fits, and
 20 seeds of 20 restarts 40. Larger ones (384 features) cost their arithmetic: 20 seeds in a batch must not be slower
-than one by one, and stay near the floor, which is the products that one fit makes (counted by torch) at the
+than one by one, and stay within 4 times the floor, which is the products that one fit makes (counted by torch) at the
 rate of a large matrix product on this core. Of labels alone, what is deterministic is fitted once, so that trials of 20
 seeds cost little more than one, and those of `fmm` half of them one by one. Processor time is counted, so that
 neighbours disturb little. Exit code 1 where a limit is broken. A new model needs a line in LARGE only.
@@ -37,14 +37,13 @@ from crowdsweep.trial.runner import run_batch
 SEEDS = 20
 REPEATS = 3
 CMM = {"hidden": [16], "dropout": 0.2, "iterations": 20, "protocol": "equal_budget"}
-LARGE: Mapping[str, tuple[float, Mapping[str, Any]]] = {
-    "pd": (4, {"epochs": 10, "patience": 10}),
-    "speelfc-d": (6, {"epochs": 10}),
-    "ldl-nm": (6, {"epochs": 5}),
-    "semi-lfc": (8, {"epochs": 3}),
-    "lia": (20, {"iterations": 2, "em_iterations": 1, "epochs": 2}),
+LARGE: Mapping[str, Mapping[str, Any]] = {
+    "pd": {"epochs": 10, "patience": 10},
+    "speelfc-d": {"epochs": 10},
+    "ldl-nm": {"epochs": 5},
+    "semi-lfc": {"epochs": 3},
+    "lia": {"iterations": 2, "em_iterations": 1, "epochs": 2},
 }
-"""Times its products that a batch may cost, and the settings: what a model makes of each answer is no product."""
 LABELS_ALONE: Mapping[str, float] = {"dawid-skene": 1.5, "glad": 1.5, "fmm": 10}
 """Trials of so many seeds are all that a batch of twenty may cost."""
 
@@ -129,21 +128,21 @@ def large_networks(models: Sequence[str]) -> bool:
     """Prints what 20 seeds cost batched, one by one, and as bare arithmetic; returns whether a limit is broken."""
     rate = product_rate()
     print(f"\n384 features, 1000 items, 10 labels each; matrix products of this core: {rate / 1e9:.0f} GFLOP/s")
-    print("model        one by one    batched    floor      batched/one by one    batched/floor    limit")
+    print("model        one by one    batched    floor      batched/one by one    batched/floor (limit 4)")
     data = [wide_data(seed) for seed in range(SEEDS)]
     broken = False
     for model in models:
-        limit, params = LARGE[model]
+        params = LARGE[model]
         fit(model, params, data[:1])
         with FlopCounterMode(display=False) as counter:
             fit(model, params, data[:1])
         floor = SEEDS * counter.get_total_flops() / rate
         rounds = [(sum(fit(model, params, [part]) for part in data), fit(model, params, data)) for _ in range(REPEATS)]
         in_turn, batched = (float(np.median(column)) for column in zip(*rounds, strict=True))
-        broken |= batched > 1.05 * in_turn or batched > limit * floor
+        broken |= batched > 1.05 * in_turn or batched > 4 * floor
         print(
             f"{model:<11}  {in_turn:<6.2f} s      {batched:<6.2f} s   {floor:<6.2f} s   "
-            f"{batched / in_turn:<20.2f}  {batched / floor:<13.1f}    {limit}"
+            f"{batched / in_turn:<20.2f}  {batched / floor:.1f}"
         )
     return broken
 

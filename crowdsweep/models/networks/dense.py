@@ -19,7 +19,7 @@ from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import glorot_uniform, zeros
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
-from crowdsweep.models.networks.tensors import Inputs, Logits, Probs, StackedValues, products
+from crowdsweep.models.networks.tensors import Inputs, Logits, Probs, StackedValues, products, softmax
 from crowdsweep.models.networks.values import Values
 
 Units = Float[torch.Tensor, "replicas batch _"]  # of one layer, whose width is its own
@@ -234,5 +234,5 @@ class DenseNetwork:
         for start in range(0, inputs.shape[1], block):
             rows = inputs[:, start : start + block].expand(n_replicas, -1, -1)
             logits = self.forward(values, rows)[1].to(torch.float64)
-            found[:, start : start + block] = torch.softmax(logits, dim=1).transpose(1, 2)
+            found[:, start : start + block] = softmax(logits, dim=1).transpose(1, 2)
         return found

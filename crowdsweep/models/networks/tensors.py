@@ -4,7 +4,7 @@
 axis is `#replicas`, which 1 fits too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Int64, Shaped
@@ -59,12 +59,22 @@ def products(
 
 def log_softmax(scores: Float[torch.Tensor, "..."], dim: int) -> Float[torch.Tensor, "..."]:
     """Returns `torch.log_softmax` along an axis of few classes, laid out so that it runs along memory: of two to ten
-    classes torch's own, which takes a row at a time, needs six to fifty times as long.
+    classes torch's own, which takes a row at a time, needs six to fifty times as long."""
+    return _along_memory(torch.log_softmax, scores, dim)
 
-    Its kernel takes `_LANES` numbers at a time, and what is left over by another exponential, which rounds otherwise:
-    padded, no number depends on how many stand beside it."""
+
+def softmax(scores: Float[torch.Tensor, "..."], dim: int) -> Float[torch.Tensor, "..."]:
+    """Returns `torch.softmax`, in which no number depends on how many stand beside it."""
+    return _along_memory(torch.softmax, scores, dim)
+
+
+def _along_memory(
+    function: Callable[[torch.Tensor, int], torch.Tensor], scores: Float[torch.Tensor, "..."], dim: int
+) -> Float[torch.Tensor, "..."]:
+    """Returns function(scores, dim). Torch's kernels take `_LANES` numbers at a time, and what is left over by another
+    exponential, which rounds otherwise: padded, nothing is left over."""
     along = scores.movedim(dim, 0)
     flat = along.reshape(len(along), -1)
     n = flat.shape[1]
     padded = torch.nn.functional.pad(flat, (0, -n % _LANES))
-    return torch.log_softmax(padded, dim=0)[:, :n].reshape(along.shape).movedim(0, dim)
+    return function(padded, 0)[:, :n].reshape(along.shape).movedim(0, dim)
