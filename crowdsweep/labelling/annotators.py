@@ -40,7 +40,7 @@ from crowdsweep.labelling.others import Answers, Codes
 SURE = 0.005  # p below which answers count as dependent on the items: one of two hundred spammers slips through
 _ROUNDING = 1e-9  # rounding error of the others' posterior of an item
 _NO_DIRECTION = 0.05  # of the largest singular value; a direction that varies less rests on one or two answers
-RARELY = 0.02  # how often an annotator who answers as the crowd does may look like a spammer
+RARELY = 0.02  # how often an annotator with the pooled confusion matrix may look like a spammer
 
 Column = Float64[np.ndarray, " annotators"]
 

@@ -6,7 +6,7 @@ answer).
 
     gain(q, C) = H(q C) - sum over k of q[k] H(C[k])            q: posterior, C: the annotator's matrix
 
-Items are ranked by the gain of an annotator who answers as the crowd does. The annotators to ask are chosen from the
+Items are ranked by the gain of an annotator with the pooled confusion matrix. The annotators to ask are chosen from the
 most informative ones: those who have not answered the item and whose label has the highest gain.
 """
 

@@ -12,7 +12,7 @@ after another in each of three rounds, so that other work on the machine meets a
                metrics and dataset into the same database: no client of MLflow writes a run in less. Processor time
     mirror     what we write of the same trials, cells among them. Processor time
 
-Promised: engine - actor <= 4 ms a trial, with one trial a batch too; tune >= 8 × engine; mlflow - engine <= 50 ms;
+Promised: engine - actor <= 4 ms per trial, with one trial a batch too; tune >= 8 × engine; mlflow - engine <= 50 ms;
 mirror <= 1.3 × bare.
 """
 
@@ -108,7 +108,7 @@ def timed(name: str, trials: int, work: Callable[[], Any], clock: Callable[[], f
     began = clock()
     work()
     each = (clock() - began) / trials * 1000
-    print(f"{name:<34}{each:>9.2f} ms a trial   ({trials} trials)", flush=True)
+    print(f"{name:<34}{each:>9.2f} ms per trial   ({trials} trials)", flush=True)
     return each
 
 
@@ -306,7 +306,7 @@ def told(rounds: list[dict[str, float]]) -> bool:
     """Prints the median and the range over the rounds; returns whether every promise's median is kept."""
     kept = True
     for name in rounds[0]:
-        print(f"{name:<42}{_spread([one[name] for one in rounds])}  ms a trial")
+        print(f"{name:<42}{_spread([one[name] for one in rounds])}  ms per trial")
     for name, (first, second, promise, value, holds) in PROMISES.items():
         if first in rounds[0] and second in rounds[0]:
             values = [value(one[first], one[second]) for one in rounds]

@@ -148,7 +148,7 @@ def _metric_words(facts: Facts, taken: Sequence[Chosen]) -> str:
     else:
         return (
             "Nothing can rank the models here: there is no gold, and no answer can be held out, since items have one "
-            "label each. The sweep compares what they cost; more labels an item, or gold of some, would tell."
+            "label each. The sweep compares what they cost; more labels per item, or gold of some, would tell."
         )
     metrics = _searched_by(facts, taken)
     by = {HELDOUT: "the likelihood of answers that are held out"}
