@@ -28,7 +28,7 @@ from crowdsweep.labelling.pairs import alike_beyond, correlated_errors
 from crowdsweep.labelling.questions import Questions, questions_of
 from crowdsweep.models import registered
 from crowdsweep.models._em import chunks
-from crowdsweep.models.default_model import default_model
+from crowdsweep.models.default_model import DEFAULT_MODEL
 from crowdsweep.record.flags import flag_words
 from crowdsweep.trial.flags import flags_of
 
@@ -284,8 +284,7 @@ def _who_knows_annotators(fitted: Fitted, questions: Questions) -> Fitted:
 
 
 def _plain(fitted: Fitted) -> Fitted:
-    model = default_model(fitted.dataset.scale)
-    return fit_everything(model, {}, fitted.dataset, fitted.dataset_params, n_seeds=1)
+    return fit_everything(DEFAULT_MODEL, {}, fitted.dataset, fitted.dataset_params, n_seeds=1)
 
 
 def _annotators_table(

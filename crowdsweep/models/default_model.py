@@ -1,23 +1,25 @@
 """The model that labels, and describes annotators, where none is chosen."""
 
-from crowdsweep.data.dataset import CrowdDataset, Scale
+import numpy as np
 
-_ENOUGH = 500  # items with several labels
+from crowdsweep.data.dataset import CrowdDataset
 
+DEFAULT_MODEL = "hierarchical-dawid-skene"
+"""The model of labels alone that is on average the best on public data (`crowdsweep/models/README.md` has the table);
+of several classes per item it is fitted to each class."""
 
-def default_model(scale: Scale) -> str:
-    """Returns the model of labels alone that is taken: of several classes per item the vote on each of them, else
-    hierarchical Dawid-Skene, on average the best on public data (`crowdsweep/models/README.md` has the table)."""
-    return "majority-vote" if scale == "multilabel" else "hierarchical-dawid-skene"
+_ENOUGH = 500  # items with several answers
 
 
 def default_for(dataset: CrowdDataset) -> tuple[str, str]:
     """Returns the model of labels alone that labels a dataset, and why it is that one.
 
-    How annotators err shows where they label the same items. Where few have a second label and most have none, what
+    How annotators err shows where they label the same items. Where few have a second answer and most have none, what
     these few tell of the others is mostly luck (measured: `docs/pages/how-to/choose-a-model.md`).
     """
-    model, n = default_model(dataset.scale), dataset.annotations.labels_per_item
-    if model != "majority-vote" and (n > 1).sum() < min((n == 1).sum(), _ENOUGH):
+    rows = dataset.annotations
+    item = rows.item[rows.pair_starts] if dataset.scale == "multilabel" else rows.item
+    n = np.bincount(item)
+    if (n > 1).sum() < min((n == 1).sum(), _ENOUGH):
         return "majority-vote", "most items have one label, which hardly tells how annotators err"
-    return model, "the default for labels alone"
+    return DEFAULT_MODEL, "the default for labels alone"

@@ -17,6 +17,7 @@ from typing import Any
 import crowdsweep as cs
 
 ALONE = ["mace", "hierarchical-dawid-skene", "dawid-skene", "glad", "wawa", "majority-vote"]
+BY_CLASS = ["hierarchical-dawid-skene", "dawid-skene", "one-coin"]
 DEEP = {"hidden": [16] * 4, "learning_rate": 0.003, "dropout": 0, "epochs": 10, "finetune": "none"}
 SWEEPS: dict[str, dict[str, Any]] = {
     "features": {
@@ -32,7 +33,7 @@ SWEEPS: dict[str, dict[str, Any]] = {
     },
     "classes": {
         "datasets": ["medical-relations"],
-        "models": ["majority-vote", "marginal", {"name": "lia-ml", "params": DEEP}],
+        "models": [*BY_CLASS, "majority-vote", "marginal", {"name": "lia-ml", "params": DEEP}],
         "metric": "train_accuracy",
         "seeds": {"report": 1},
     },
@@ -54,6 +55,8 @@ def main() -> None:
 def print_table(name: str, found: cs.Results) -> None:
     """Prints models × datasets, then the mean seconds of a trial of each model."""
     print(f"\n## {name}\n\n{found.pivot_text('md', plus_minus='none')}")
+    if name == "classes":
+        print(f"{found.pivot_text('md', metric='train_macro_f1', plus_minus='none')}")
     table = found.table.to_pandas()
     seconds = table.groupby(["model", "dataset"])["wall_s"].mean().unstack().map("{:.3g}".format)
     print(f"Seconds of a trial:\n\n{seconds.to_string()}")

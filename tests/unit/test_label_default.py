@@ -46,10 +46,12 @@ def test_without_a_model_it_is_hierarchical_dawid_skene(
     assert yaml.safe_load(Path("out/label.yaml").read_text())["params"]["smoothing"] == 3
 
 
-def test_of_several_classes_an_item_it_is_the_vote_on_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_classes_an_item_it_is_the_same_model_of_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = folder_of(tmp_path / "colours", SEVERAL, "multilabel")
     assert run_command_line(["label", str(folder), "--out", str(tmp_path / "out")]) == 0
-    assert capsys.readouterr().out.startswith("majority-vote: the default for labels alone")
+    assert capsys.readouterr().out.startswith("hierarchical-dawid-skene: the default for labels alone")
     assert labels_in(tmp_path / "out")[1] == "blue"
 
 

@@ -11,7 +11,7 @@ from crowdsweep.data import bounds
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import DataError
 from crowdsweep.metrics.power_law import FEWEST_NUMBERS
-from crowdsweep.models.default_model import default_model
+from crowdsweep.models.default_model import DEFAULT_MODEL
 from crowdsweep.sweep.starter import choices
 from crowdsweep.sweep.starter.choices import Facts, choose, facts_of
 from crowdsweep.sweep.starter.sweep_text import redundancy_text, sweep_text
@@ -36,7 +36,7 @@ def proposed(facts: Facts) -> list[str]:
 @pytest.mark.parametrize("n_annotators", [6, 200])  # forty labels each, and one
 def test_whoever_gave_the_labels_the_same_models_are_tried(n_annotators: int) -> None:
     names = proposed(facts_of(crowd(n_annotators), {}))
-    assert {"majority-vote", "wawa", "one-coin", "dawid-skene", "mace", "glad", default_model("nominal")} == {*names}
+    assert {"majority-vote", "wawa", "one-coin", "dawid-skene", "mace", "glad", DEFAULT_MODEL} == {*names}
 
 
 def test_of_annotators_that_nobody_knows_there_is_one_matrix() -> None:

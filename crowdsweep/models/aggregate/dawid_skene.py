@@ -52,6 +52,7 @@ from crowdsweep.models._em import (
     winners,
 )
 from crowdsweep.models._steps import keeping, run_steps
+from crowdsweep.models.aggregate._by_class import fit_by_class
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, no_op
 
 CROWD_STEPS = 100  # limit of the crowd's own EM: whatever `iterations` is, annotators are drawn towards the same crowd
@@ -84,6 +85,8 @@ class DawidSkene:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side; each stops by itself."""
+        if data[0].scale == "multilabel":
+            return fit_by_class(self, data, contexts)
         crowds = stack([part.annotations for part in data])
         start = soft_vote(crowds) if self.start == "soft" else winners(soft_vote(crowds))
         pseudo_answers = evenly(crowds, self.smoothing)
@@ -225,7 +228,7 @@ MODEL = ModelInfo(
     steps="iterations",
     predicts_labels=True,
     source="Dawid and Skene 1979, equations 2.3 to 2.5",
-    supports=frozenset({"votes", "soft_answers"}),
+    supports=frozenset({"votes", "multilabel", "soft_answers"}),
     version=3,
     space={
         "smoothing": {"values": [0, 0.01, 0.1, 1]},

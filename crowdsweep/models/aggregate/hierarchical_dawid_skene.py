@@ -47,6 +47,7 @@ from crowdsweep.models._em import (
     stack,
 )
 from crowdsweep.models._steps import Stepped, keeping, run_steps
+from crowdsweep.models.aggregate._by_class import fit_by_class
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 _CONCENTRATION = 10.0  # to begin with
@@ -72,6 +73,8 @@ class HierarchicalDawidSkene:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side; each stops by itself."""
+        if data[0].scale == "multilabel":
+            return fit_by_class(self, data, contexts)
         crowds = stack([part.annotations for part in data])
         votes = soft_vote(crowds)
         mean = normalised_rows(_by_cell(crowds, column_counts(crowds, votes)) + 1.0)
@@ -171,7 +174,7 @@ MODEL = ModelInfo(
     steps="iterations",
     predicts_labels=True,
     source="Paun et al. 2018, TACL 6, hierarchical Dawid and Skene",
-    supports=frozenset({"votes", "soft_answers"}),
+    supports=frozenset({"votes", "multilabel", "soft_answers"}),
     space={"smoothing": {"values": [0, 0.01, 0.1, 1, 3]}},
     cost=lambda shape, params: 6.0 * params["iterations"] * shape.n_annotations * shape.n_classes,
     version=2,

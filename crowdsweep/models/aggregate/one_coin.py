@@ -39,6 +39,7 @@ from crowdsweep.models._em import (
     stack,
 )
 from crowdsweep.models._steps import kept_rows, run_steps
+from crowdsweep.models.aggregate._by_class import fit_by_class
 from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error, pooled_accuracies, right_answers
 from crowdsweep.models.aggregate.dawid_skene import CROWD_STEPS
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, no_op
@@ -65,6 +66,8 @@ class OneCoin:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets side by side; each stops by itself."""
+        if data[0].scale == "multilabel":
+            return fit_by_class(self, data, contexts)
         crowds = stack([part.annotations for part in data])
         pseudo = self._pseudo_answers(crowds)
         fitted = self._fit(crowds, pseudo, self.iterations, [context.report for context in contexts])
@@ -151,7 +154,7 @@ MODEL = ModelInfo(
     steps="iterations",
     predicts_labels=True,
     source="Dawid and Skene 1979 with one parameter an annotator",
-    supports=frozenset({"votes", "soft_answers"}),
+    supports=frozenset({"votes", "multilabel", "soft_answers"}),
     space={"smoothing": {"values": [0.01, 1]}, "shrinkage": {"values": [0, 3, 10, 30]}},
     cost=lambda shape, params: 1.0 * params["iterations"] * shape.n_annotations * shape.n_classes,
     version=3,

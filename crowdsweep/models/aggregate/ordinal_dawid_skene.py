@@ -95,6 +95,7 @@ MODEL = replace(
     model=OrdinalDawidSkene,
     source="Dawid and Skene 1979, equations 2.3 to 2.5; Dirichlet priors as in Kim and Ghahramani 2012",
     needs=_NEEDS,
+    supports=frozenset({"votes", "soft_answers"}),
     space={
         "strength": {"values": [0.3, 0.7, 1.5, 3]},
         "decay": {"values": [1, 2, 3]},

@@ -14,7 +14,7 @@ from crowdsweep.data.computed.kinds import as_written
 from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL
 from crowdsweep.metrics.wording import words
 from crowdsweep.models import registered
-from crowdsweep.models.default_model import default_model
+from crowdsweep.models.default_model import DEFAULT_MODEL
 from crowdsweep.record.stores import DEFAULT_STORES
 from crowdsweep.sweep.requirements import default_metric
 from crowdsweep.sweep.starter.choices import HELDOUT as SHARE
@@ -86,7 +86,7 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen]) -> str
     levels = _levels(facts)
     if not levels:
         return None
-    studied = _studied(chosen, default_model(facts.trial.training.scale))
+    studied = _studied(chosen, DEFAULT_MODEL)
     lines = [
         *_comment(
             f"How many labels does an item of {folder.name or folder} need? The labels of each item are thinned, and "
