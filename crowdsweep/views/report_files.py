@@ -3,6 +3,7 @@
 import io
 import logging
 import shlex
+from collections.abc import Mapping
 
 import pyarrow.parquet
 
@@ -19,9 +20,10 @@ from crowdsweep.record.store_files import STORE, STUDY_FILE
 from crowdsweep.record.store_uri import Store
 from crowdsweep.views.figures.of_report import pictures
 from crowdsweep.views.page.page import render_page
-from crowdsweep.views.tables.reading import comparison_in_latex, comparison_in_markdown
+from crowdsweep.views.tables.reading import comparison_for_reading
 
-WRITTEN = ("report.html", "table.md", "table.csv", "table.tex")
+PAGE = "report.html"
+WRITTEN = (PAGE, "table.md", "table.csv", "table.tex")
 """Files that MLflow shows too."""
 
 _log = logging.getLogger(__name__)
@@ -57,22 +59,37 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = Non
         refresh: seconds after which the page reloads itself while the sweep runs; 0 for never.
         now: what the sweep's driver says of this moment; None where it says nothing.
     """
-    store = found.store
+    put_in_store(found, rendered(found, refresh=refresh, now=now))
+    return found.store / PAGE
+
+
+def rendered(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = None) -> dict[str, bytes]:
+    """Returns the files of `write_report` by name; the arguments are those of `write_files`."""
+    texts = {**_for_programs(found), **comparison_for_reading(found), PAGE: render_page(found, refresh, now)}
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(found.results(), parquet)
-    texts = {
-        "table.csv": to_csv(comparison_table(found.comparison)),
-        "table.md": comparison_in_markdown(found),
-        "table.tex": comparison_in_latex(found.comparison),
-        "report.html": render_page(found, refresh, now),
-    }
-    if found.study is not None and found.study.numbers:
-        texts[STUDY_FILE] = to_csv(study_table(found.study))
-    files = {
+    return {
         "results.parquet": parquet.getvalue(),
         **dict(pictures(found.maps)),
         **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
     }
+
+
+def _for_programs(found: AnalysedSweep) -> dict[str, str]:
+    """Returns the comparison, and the numbers of a study where there are some, as tables for programs."""
+    tables = {"table.csv": comparison_table(found.comparison)}
+    if found.study is not None and found.study.numbers:
+        tables[STUDY_FILE] = study_table(found.study)
+    return {name: to_csv(table) for name, table in tables.items()}
+
+
+def put_in_store(found: AnalysedSweep, files: Mapping[str, bytes]) -> None:
+    """Writes the files of a sweep's report into its store: all of them, or none.
+
+    Raises:
+        NotWritten, NotOurs: as for `write_report`.
+    """
+    store = found.store
     try:
         with as_folder(store, STORE, write=True) as folder:
             replace_files(folder, STORE, files, make=False)  # a store that was removed meanwhile stays removed
@@ -88,7 +105,6 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = Non
             "%s`, then run the same sweep again, which runs those trials again",
             *(store, gone, store / FOLDER, store),
         )
-    return store / "report.html"
 
 
 def written_files(store: Store) -> dict[str, bytes]:
