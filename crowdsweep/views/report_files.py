@@ -9,7 +9,6 @@ import pyarrow.parquet
 
 from crowdsweep.analysis.flat_tables import comparison_table, study_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
-from crowdsweep.analysis.underway.now import Now
 from crowdsweep.errors import NotWritten, error_words
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replace_files
@@ -20,6 +19,7 @@ from crowdsweep.record.store_files import STORE, STUDY_FILE
 from crowdsweep.record.store_uri import Store
 from crowdsweep.views.figures.of_report import pictures
 from crowdsweep.views.page.page import render_page
+from crowdsweep.views.page.underway import Underway
 from crowdsweep.views.tables.reading import comparison_for_reading
 
 PAGE = "report.html"
@@ -51,21 +51,15 @@ def write_report(store: Store) -> Store:
     return write_files(analysed(store))
 
 
-def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = None) -> Store:
-    """Writes the files of `write_report`, for a sweep that has been read.
-
-    Args:
-        found: the sweep.
-        refresh: seconds after which the page reloads itself while the sweep runs; 0 for never.
-        now: what the sweep's driver says of this moment; None where it says nothing.
-    """
-    put_in_store(found, rendered(found, refresh=refresh, now=now))
+def write_files(found: AnalysedSweep, running: Underway | None = None) -> Store:
+    """Writes the files of `write_report`, for a sweep that has been read; `running` as for `render_page`."""
+    put_in_store(found, rendered(found, running))
     return found.store / PAGE
 
 
-def rendered(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = None) -> dict[str, bytes]:
-    """Returns the files of `write_report` by name; the arguments are those of `write_files`."""
-    texts = {**_for_programs(found), **comparison_for_reading(found), PAGE: render_page(found, refresh, now)}
+def rendered(found: AnalysedSweep, running: Underway | None = None) -> dict[str, bytes]:
+    """Returns the files of `write_report` by name."""
+    texts = {**_for_programs(found), **comparison_for_reading(found), PAGE: render_page(found, running)}
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(found.results(), parquet)
     return {
