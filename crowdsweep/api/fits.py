@@ -18,12 +18,18 @@ from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput, ConvergenceWarning, FitFailed
 from crowdsweep.labelling.calibration import Calibrations
 from crowdsweep.labelling.clusters import ClusterTables, cluster_tables
-from crowdsweep.labelling.columns import class_columns, with_texts
 from crowdsweep.labelling.crowd_tables import CrowdTables, crowd_tables
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS, Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled, labelled_items
 from crowdsweep.labelling.new_annotator import new_annotator
-from crowdsweep.labelling.tables import answers_table, decided, labels_table, probabilities_table
+from crowdsweep.labelling.tables import (
+    answers_table,
+    class_columns,
+    decided,
+    labels_table,
+    probabilities_table,
+    with_texts,
+)
 from crowdsweep.models import registered
 from crowdsweep.record.store_uri import Store, store_named
 

@@ -115,12 +115,12 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
     """
     params = dict(parse_setting(one, "NAME=VALUE, such as smoothing=0.1") for one in settings)
     if model is not None:
-        registered.full_params(model, params)
+        registered.build_model(model, params)
     data, why = catalogue.load(dataset, {}), "named by --model"
     if model is None:
         model, why = default_for(data)
         why += "; `crowdsweep init` writes a sweep that compares models, --model names one"
-        registered.full_params(model, params)
+        registered.build_model(model, params)
     seeds = n_seeds or DEFAULT_SEEDS
     return Chosen(
         model=model, params=params, dataset=dataset, n_seeds=seeds, fingerprint=data.fingerprint, loaded=data, why=why

@@ -13,7 +13,6 @@ from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
 from crowdsweep.labelling.calibration import answers_per_item
 from crowdsweep.labelling.coins import ends_by_accuracy
-from crowdsweep.labelling.columns import texts_at
 from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled
@@ -22,7 +21,7 @@ from crowdsweep.labelling.next_items import gains, whom_to_ask
 from crowdsweep.labelling.others import CHUNK_ENTRIES, Matrices, answers_alone, answers_and_others
 from crowdsweep.labelling.pairs import alike_beyond, correlated_errors
 from crowdsweep.labelling.questions import Questions, questions_of
-from crowdsweep.labelling.tables import JOIN, escaped
+from crowdsweep.labelling.tables import JOIN, escaped, texts_at
 from crowdsweep.models import registered
 from crowdsweep.models._em import chunks
 from crowdsweep.models.default_model import default_model

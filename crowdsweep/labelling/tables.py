@@ -12,7 +12,6 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.on_disk.tables import Names
-from crowdsweep.labelling.columns import class_columns, coded_texts, texts_at
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.many_classes import MANY_CLASSES, likeliest
 from crowdsweep.labelling.temperature import said_by
@@ -120,7 +119,7 @@ def answers_table(labelled: Labelled) -> pa.Table:
 
     Its columns are `item`, `annotator` (empty where annotators are not known), `label`, `probability` and `second_look`
     (yes or no). `probability` is that of being right, by the probabilities behind labels.csv. The column `name` is
-    there where labels.csv has it. Texts are codes (`columns.with_texts`).
+    there where labels.csv has it. Texts are codes (`with_texts`).
 
     A multi-label answer is right where it is right about every class; classes are taken to be independent. It deserves
     a second look where it is doubtful about one class. An unsure answer of one class is averaged over the classes by
@@ -197,3 +196,41 @@ def _entropy(probs: ItemProbs, *, multilabel: bool) -> Float64[np.ndarray, " ite
 
 def _plogp(probs: ItemProbs) -> ItemProbs:
     return -(probs * np.log(np.maximum(probs, LOG_FLOOR)))
+
+
+def texts_at(names: Sequence[str], codes: np.ndarray) -> Any:
+    """Returns the names with these codes, as a column of texts."""
+    return Names.of(names).take(codes).array
+
+
+def coded_texts(names: Sequence[str], codes: np.ndarray) -> Any:
+    """Returns the same as a column of codes, four bytes per row; `with_texts` turns them into texts."""
+    indices: Any = pa.array(codes.astype(np.int32, copy=False))
+    return pa.DictionaryArray.from_arrays(indices, Names.of(names).array)
+
+
+def with_texts(table: pa.Table) -> pa.Table:
+    """Returns a table with texts in place of codes."""
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(place, name, column.cast(pa.string()))
+    return table
+
+
+def class_columns(labels: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Returns a distinct column name for each class: its label, or a form such as `p(item)` where another column of the
+    table has that name.
+
+    Args:
+        labels: labels of the classes, all different.
+        others: names of the table's other columns.
+    """
+    taken = {*labels, *others}
+    names: list[str] = []
+    for label in labels:
+        name = label
+        while name in others or (name != label and name in taken):
+            name = f"p({name})"
+        taken.add(name)
+        names.append(name)
+    return names

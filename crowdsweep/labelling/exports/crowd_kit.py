@@ -2,10 +2,10 @@
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput
-from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.exports.indexed import indexed
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.many_classes import MANY_CLASSES
+from crowdsweep.labelling.tables import class_columns
 
 
 def check_columns(dataset: CrowdDataset) -> None:
