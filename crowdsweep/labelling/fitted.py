@@ -76,10 +76,6 @@ class Fitted:
         each = [fit.item_probs for fit in self.fits]
         return each[0] if len(each) == 1 else np.mean(each, axis=0)
 
-    def agreement_of_fits(self, probs: ItemProbs) -> Float64[np.ndarray, " items"]:
-        """Returns `share_alike` of the fits' probabilities of the items that have annotations."""
-        return self.share_alike([fit.item_probs for fit in self.fits], probs)
-
     def share_alike(self, each: Sequence[ItemProbs], probs: ItemProbs) -> Float64[np.ndarray, " items"]:
         """Returns for each item the share of the fits whose most probable class is that of the mean (multi-label: the
         share of the classes that they decide as the mean does)."""

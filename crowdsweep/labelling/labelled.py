@@ -121,7 +121,7 @@ def labelled_items(fitted: Fitted) -> Labelled:
     """Labels the items with annotations or gold and, where the model has a classifier, all others too."""
     dataset, calibrations = fitted.dataset, calibrate(fitted)
     raw = fitted.item_probs
-    code, agree = fitted.code.astype(np.int64), fitted.agreement_of_fits(raw)
+    code, agree = fitted.code.astype(np.int64), fitted.share_alike([fit.item_probs for fit in fitted.fits], raw)
     by = np.full(len(raw), _BY.index("classifier" if _classifier_decides(fitted, raw) else "annotations"))
     rest = np.setdiff1d(np.arange(dataset.items.n_items), fitted.code)
     unseen = np.zeros(len(raw), dtype=bool)
