@@ -230,15 +230,16 @@ def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "Analyse
     """
     from crowdsweep.analysis.sweep import analysed  # noqa: PLC0415 - see above
     from crowdsweep.views.in_mlflow import catch_up_words, show_when_ended  # noqa: PLC0415 - see above
-    from crowdsweep.views.report_files import write_files  # noqa: PLC0415 - see above
+    from crowdsweep.views.report_files import put_in_store, rendered  # noqa: PLC0415 - see above
 
     if outcome.dropped:
         if outcome.mlflow_lacks:
             _log.warning("%s", catch_up_words(store, outcome.mlflow_lacks, ""))
         return None
     found = analysed(store)
-    write_files(found)
-    show_when_ended(found, config.tracking.uri, lacks=outcome.mlflow_lacks)
+    files = rendered(found)
+    put_in_store(found, files)
+    show_when_ended(found, files, config.tracking.uri, lacks=outcome.mlflow_lacks)
     return found
 
 

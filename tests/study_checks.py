@@ -14,7 +14,7 @@ from journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import UnknownName
 from crowdsweep.record.events import Event
-from crowdsweep.studies.contract import StudyReport, StudyTemplate, check_settings
+from crowdsweep.studies.contract import StudyReport, StudyResults, StudyTemplate, check_settings
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import DatasetEntry, ModelEntry, StudyEntry, SweepConfig
 
@@ -146,6 +146,6 @@ def _events(template: StudyTemplate, value: Callable[[int, int], float | None]) 
 def _check_report(template: StudyTemplate, events: Sequence[Event]) -> StudyReport:
     models: list[dict[str, Any]] = [{"name": name, "label": name, "params": {}} for name in _MODELS]
     table = results_table(folded(made_up_sweep(events, models=models)))
-    report = template.summarise(table, check_settings(template, {}))
+    report = template.summarise(StudyResults(table=table), check_settings(template, {}))
     _require(report.title.strip(), "the report has no title")
     return report

@@ -11,11 +11,10 @@ from crowdsweep.record.state import JournalState
 from crowdsweep.studies.contract import (
     ScoredBy,
     StudyReport,
+    StudyResults,
     StudyTemplate,
     check_settings,
     find_template,
-    with_datasets,
-    with_gold_models,
 )
 
 
@@ -43,15 +42,17 @@ def study_report(
     knobs = {name: value for name, value in state.config["study"].items() if name != "template"}
     rows = comparison_rows(state) if known is None else known
     among = {row.dataset for row in state.plan.datasets} | set(_datasets(rows))
-    table = with_gold_models(_by_short_names(rows.filter(rows["chosen"]), among), gold_models(state))
     datasets = {
         short_name(row.dataset, among): ScoredBy(training_gold=row.gold.get("train", True), heldout=row.heldout)
         for row in sorted(state.plan.datasets, key=lambda row: row.heldout)
     }
-    told, checked = with_datasets(table, datasets), check_settings(template, knobs)
-    if template.summarise_by_item is not None:
-        return template.summarise_by_item(told, checked, item_scores)
-    return template.summarise(told, checked)
+    results = StudyResults(
+        table=_by_short_names(rows.filter(rows["chosen"]), among),
+        gold_models=gold_models(state),
+        datasets=datasets,
+        item_scores=item_scores,
+    )
+    return template.summarise(results, check_settings(template, knobs))
 
 
 def gold_models(state: JournalState) -> frozenset[str]:

@@ -236,7 +236,9 @@ def _pair(
         pair, test=test, first=mean(one[seed] for seed in common), second=mean(other[seed] for seed in common)
     )
     unsound = [
-        f"in {name} {why}" for name, cell in zip(letters, (first, second), strict=True) if (why := _unsound(cell))
+        f"in {name} {why}"
+        for name, cell in zip(letters, (first, second), strict=True)
+        if (why := cell.score.unsound(cell.block.metric))
     ]
     if unsound:
         pair = replace(pair, test=replace(test, p=None), why=f"not comparable: {', '.join(unsound)}")
@@ -246,10 +248,6 @@ def _pair(
 def _mean(cell: _Cell | None) -> float | None:
     found = None if cell is None else cell.score.metrics.get(cell.block.metric)
     return None if found is None else found.mean
-
-
-def _unsound(cell: _Cell) -> str:
-    return cell.score.unsound(cell.block.metric)
 
 
 def _names(value: Any) -> list[str]:

@@ -8,10 +8,8 @@ from jaxtyping import Bool, Int64, Shaped
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames
-from crowdsweep.data.missing import USUAL, Missing
+from crowdsweep.data.missing import OF_MATRICES, USUAL, Missing
 from crowdsweep.errors import DataError
-
-_MISSING = "-1, NaN, None and empty cells are no answers"
 
 Matrix = Shaped[np.ndarray, "items annotators"]
 Given = Bool[np.ndarray, "items annotators"]
@@ -41,7 +39,7 @@ def dataset_of_answers(
     if len(answers) != items.n_items:
         raise DataError(f"y: expected a row of answers for each of {items.n_items} items, got {len(answers)} rows")
     given = np.ones(answers.shape, dtype=bool) if all_given else given_answers(answers, missing.in_matrices())
-    classes, label = _classes(answers[given])
+    classes, label = _classes(answers[given], "" if all_given else f"; {no_answers(missing)}")
     item, annotator = np.nonzero(given)
     n_items, n_annotators = answers.shape
     none = np.empty(0, np.int32)
@@ -63,6 +61,12 @@ def dataset_of_answers(
         class_names=tuple(map(str, classes.tolist())),
     )
     return dataset, classes
+
+
+def no_answers(missing: Missing) -> str:
+    """Returns in words which cells of a matrix are no answers by this rule."""
+    words = missing.words if missing.told else OF_MATRICES[:1]
+    return f"{', '.join([*sorted(words), 'NaN', 'None'])} and empty cells are no answers"
 
 
 def given_answers(answers: Matrix, missing: Missing) -> Given:
@@ -90,9 +94,9 @@ def _number(word: str) -> float | None:
 
 
 def _classes(
-    values: Shaped[np.ndarray, " answers"],
+    values: Shaped[np.ndarray, " answers"], no_answers: str
 ) -> tuple[Shaped[np.ndarray, " classes"], Int64[np.ndarray, " answers"]]:
-    """Returns the distinct values, ascending, and the index of each answer among them."""
+    """Returns the distinct values, ascending, and the index of each answer among them; `no_answers` ends a message."""
     if values.dtype.kind == "O":
         values = _of_one_type(values.tolist())
     if values.dtype.kind not in "fiubUS":
@@ -107,7 +111,7 @@ def _classes(
     classes, label = np.unique(values, return_inverse=True)
     if len(classes) < 2:
         got = f"one class, {classes.tolist()[0]!r}" if len(classes) else "no answer"
-        raise DataError(f"y: expected answers of at least two classes, got {got}; {_MISSING}")
+        raise DataError(f"y: expected answers of at least two classes, got {got}{no_answers}")
     return classes, label.astype(np.int64)
 
 

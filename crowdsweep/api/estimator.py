@@ -13,7 +13,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from crowdsweep.api.answers import dataset_of_answers, given_answers
+from crowdsweep.api.answers import dataset_of_answers, given_answers, no_answers
 from crowdsweep.api.asked_for_answers import asked_for_answers
 from crowdsweep.api.fits import Fit, fit_quietly
 from crowdsweep.api.loading import Data
@@ -172,11 +172,10 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         answers = np.asarray(y)
         if answers.ndim == 1:
             return float(super().score(X, y, sample_weight))
-        item, annotator = np.nonzero(given_answers(answers, Missing.of(self.missing).in_matrices()))
+        missing = Missing.of(self.missing)
+        item, annotator = np.nonzero(given_answers(answers, missing.in_matrices()))
         if not len(item):
-            raise BadInput(
-                "score: expected at least one answer, got none; -1, NaN, None and empty cells are no answers"
-            )
+            raise BadInput(f"score: expected at least one answer, got none; {no_answers(missing)}")
         right = answers[item, annotator] == self.predict(X)[item]
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)[item]))
 

@@ -16,19 +16,19 @@ from crowdsweep.api.threads import one_thread
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput, ConvergenceWarning, FitFailed
-from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.calibration import Calibrations
 from crowdsweep.labelling.clusters import ClusterTables, cluster_tables
-from crowdsweep.labelling.columns import class_columns, with_texts
+from crowdsweep.labelling.crowd_tables import CrowdTables, crowd_tables
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS, Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled, labelled_items
 from crowdsweep.labelling.new_annotator import new_annotator
 from crowdsweep.labelling.tables import (
-    CrowdTables,
-    crowd_tables,
+    answers_table,
+    class_columns,
     decided,
     labels_table,
     probabilities_table,
+    with_texts,
 )
 from crowdsweep.models import registered
 from crowdsweep.record.store_uri import Store, store_named
@@ -74,7 +74,7 @@ class Fit:
         `annotations`), and `fits_agree` (the share of fits that give the label). Optional columns are `name` (of the
         class) and `gold`.
         """
-        return labels_table(self._labelled, self.fitted.dataset)
+        return labels_table(self._labelled)
 
     @property
     def probabilities(self) -> pa.Table:
@@ -83,12 +83,12 @@ class Fit:
         Columns are `item` and one per class with its name (`p(item)`, if a class is named `item`). Probabilities are
         calibrated, and 1 or 0 where there is gold.
         """
-        return probabilities_table(self._labelled, self.fitted.dataset)
+        return probabilities_table(self._labelled)
 
     @property
     def raw_probabilities(self) -> pa.Table:
         """Probabilities of the model itself: as `probabilities`, but not calibrated, and without gold."""
-        return probabilities_table(self._labelled, self.fitted.dataset, raw=True)
+        return probabilities_table(self._labelled, raw=True)
 
     @property
     def answers(self) -> pa.Table:
@@ -97,7 +97,7 @@ class Fit:
         Columns are `item`, `annotator`, `label`, `probability` (of being right), and `second_look` (whether to check
         the answer).
         """
-        return with_texts(answers_table(self.fitted, self._labelled))
+        return with_texts(answers_table(self._labelled))
 
     @property
     def calibration(self) -> Calibrations:
@@ -227,12 +227,13 @@ class Fit:
         place = store_named(folder)
         check_folder(place)
         asked = Exports(forms=[exports] if isinstance(exports, str) else list(exports))
-        asked.check(self.fitted.dataset)
+        writers = asked.writers(self.fitted.dataset)
         words = f"{str(folder)!r}, exports={asked.forms!r}" if asked.forms else f"{str(folder)!r}"
         dataset = self.source or self.fitted.dataset.name
         about = {"command": f"{self.command}.save({words})", "why": self.why, "dataset": dataset}
+        labelled, crowd = self._labelled, self._crowd
         with one_thread():
-            write_labels(self.fitted, place, about, asked)
+            write_labels(labelled, crowd, place, about, writers)
 
     def __repr__(self) -> str:
         fits = "1 fit" if len(self.fitted.fits) == 1 else f"{len(self.fitted.fits)} fits"
@@ -253,7 +254,7 @@ class Fit:
     def _crowd(self) -> CrowdTables:
         labelled = self._labelled
         with one_thread():
-            return crowd_tables(self.fitted, labelled)
+            return crowd_tables(labelled)
 
     def _predicted(self, features: Any) -> tuple[dict[str, Any], ItemProbs]:
         names, items = _items_of(features)

@@ -27,7 +27,7 @@ from crowdsweep.api.plots import Plots
 from crowdsweep.api.threads import one_thread
 from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where
 from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
-from crowdsweep.labelling.folder import fit_chosen
+from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.models import registered
 from crowdsweep.record.journal import read_journal
 from crowdsweep.record.state import JournalState
@@ -216,7 +216,9 @@ class Results:
             chosen = chosen_of_sweep(analysed(self.store), dataset, model, seeds)
         registered.build_model(chosen.model, chosen.params)  # loads the numeric libraries, which are then limited
         with one_thread():
-            fitted = fit_chosen(chosen)
+            fitted = fit_everything(
+                chosen.model, chosen.params, chosen.data(), chosen.dataset_params, n_seeds=chosen.n_seeds
+            )
         if fitted.unfinished:
             warnings.warn(fitted.unfinished, ConvergenceWarning, stacklevel=2)
         command = f"crowdsweep.results({str(self.store)!r}).label({words})"

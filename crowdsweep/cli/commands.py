@@ -33,8 +33,7 @@ from crowdsweep.cli.submit import submit, submitted
 from crowdsweep.cli.sweeps import demo, sweeps
 from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
-from crowdsweep.paths import exists
-from crowdsweep.record.store_uri import Store, store_named
+from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import asked_store, stores_in
 
 if TYPE_CHECKING:
@@ -274,26 +273,13 @@ def label(
     DIR is the folder of a sweep, by default the latest here, or a dataset's folder or name, which needs no sweep.
     """
     say_first(f"{place or 'the latest sweep'}: reading it")
-    from crowdsweep.analysis.sweep import analysed
-    from crowdsweep.labelling.chosen import chosen_of_dataset, chosen_of_sweep
+    from crowdsweep.labelling.chosen import chosen_at
     from crowdsweep.labelling.exports.asked import Exports
     from crowdsweep.labelling.folder import default_folder, label_chosen
 
-    if place is None:
-        place = str(named_store(None))
-    store = store_named(place)
-    if not isinstance(store, Path) or exists(store / "journal.jsonl"):
-        if settings:
-            raise BadInput("--set: of a sweep the chosen point is fitted; to fit another, name the dataset and --model")
-        chosen = chosen_of_sweep(analysed(store), dataset, model, seeds)
-        folder = out or default_folder(store / "labels", chosen.dataset, chosen.fingerprint)
-    else:
-        if dataset is not None:
-            raise BadInput(
-                f"--dataset: {place} is not the folder of a sweep; leave --dataset out, and give the dataset as DIR"
-            )
-        chosen = chosen_of_dataset(place, model, settings, seeds)
-        folder = out or default_folder(Path("crowdsweep-labels") / store.absolute().name, chosen.dataset)
+    place = place or str(named_store(None))
+    chosen = chosen_at(place, dataset, model, settings, seeds)
+    folder = out or default_folder(chosen.usual_folder, chosen.dataset, chosen.fingerprint)
     words = ["crowdsweep", "label", place, *(["--model", model] if model else [])]
     words += [*(["--dataset", dataset] if dataset else []), *(part for one in settings for part in ("--set", one))]
     asked = Exports(forms=exports, interface=interface)

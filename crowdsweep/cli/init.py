@@ -1,7 +1,6 @@
 """`crowdsweep init`: makes a dataset folder from a file of labels, and a sweep file that can be run."""
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from crowdsweep.paths import is_file
 from crowdsweep.units import counted
 
 if TYPE_CHECKING:
-    from crowdsweep.data.dataset import CrowdDataset, Scale
+    from crowdsweep.data.dataset import Scale
     from crowdsweep.importing.guess import Guess
     from crowdsweep.sweep.starter.begin import StarterSweep
 
@@ -52,10 +51,9 @@ def init(
     from crowdsweep.data.missing import Missing
     from crowdsweep.data.on_disk.folder import is_dataset_folder
     from crowdsweep.data.on_disk.new_folder import check_new
-    from crowdsweep.importing.file_to_folder import import_file
     from crowdsweep.importing.guess import guess_file, settled
     from crowdsweep.importing.rows import Asked
-    from crowdsweep.sweep.starter.begin import begin_with_folder, starter_files
+    from crowdsweep.sweep.starter.begin import begin_with_file, begin_with_folder
 
     told = Asked(missing=Missing.of(missing or None), features=features or None, scale=scale, **columns)
     if is_dataset_folder(source):
@@ -70,14 +68,7 @@ def init(
         guess = _confirmed(guess)
     guess = settled(source, guess)
     say(plain(f"{source}: {guess.what}"))
-    begun: list["StarterSweep"] = []
-
-    def beside(dataset: "CrowdDataset") -> Mapping[str, str]:
-        begun.append(starter_files(dataset, place))
-        return begun[0].texts
-
-    imported = import_file(guess.form, source, guess.asked, place, normalise=normalise, beside=beside)
-    _tell(place, replace(begun[0], notes=(*guess.notes, *imported.rows.notes, *imported.doubtful())))
+    _tell(place, begin_with_file(source, guess, place, normalise=normalise))
 
 
 def _on_terminal() -> bool:

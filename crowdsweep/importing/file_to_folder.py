@@ -2,7 +2,8 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from crowdsweep.importing.normalise import normalised
 from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rows import Asked, ImportedRows
 from crowdsweep.importing.several import named_together, parted
-from crowdsweep.importing.write import write_rows
+from crowdsweep.importing.write import written_rows
 
 _MANY = 200_000  # names; of that many, only case, surrounding spaces and zeros of numbers are compared
 
@@ -48,20 +49,22 @@ class Imported:
 
 
 def import_file(
-    form: str,
-    path: Path,
-    asked: Asked,
-    folder: Path,
-    *,
-    normalise: bool = False,
-    title: str = "",
-    beside: Callable[[CrowdDataset], Mapping[str, str]] | None = None,
+    form: str, path: Path, asked: Asked, folder: Path, *, normalise: bool = False, title: str = ""
 ) -> Imported:
-    """Writes a file of labels as a dataset folder, as a whole or not at all.
+    """Writes a file of labels as a dataset folder as `imported_file` does."""
+    with imported_file(form, path, asked, folder, normalise=normalise, title=title) as (imported, _):
+        return imported
+
+
+@contextmanager
+def imported_file(
+    form: str, path: Path, asked: Asked, folder: Path, *, normalise: bool = False, title: str = ""
+) -> Generator[tuple[Imported, Path]]:
+    """Writes a file of labels as a dataset folder, as a whole or not at all; yields also a folder for further files.
 
     Args:
         form, path, asked: as for `read_form`.
-        folder, title, beside: as for `write_rows`.
+        folder, title: as for `written_rows`.
         normalise: whether to join names that differ only in spelling.
 
     Raises:
@@ -72,8 +75,8 @@ def import_file(
         rows = parted(rows)
     if normalise:
         rows = normalised(rows)
-    dataset = write_rows(rows, folder, title, beside, scale=asked.scale)
-    return Imported(rows=rows, dataset=dataset, asked=asked)
+    with written_rows(rows, folder, title, scale=asked.scale) as (dataset, place):
+        yield Imported(rows=rows, dataset=dataset, asked=asked), place
 
 
 def _likely_no_answers(imported: ImportedRows) -> Iterator[str]:

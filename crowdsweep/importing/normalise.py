@@ -1,7 +1,6 @@
 """Joins, when asked, names that an import spells in several ways, and notes what it joined."""
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -72,16 +71,12 @@ def _joined(counts: Counter[str], kind: str) -> tuple[dict[str, str], list[str]]
         kept = max(group, key=lambda name: (counts[name], name == name.strip(), name))
         kept = kept.strip()
         chosen |= dict.fromkeys(group, kept)
-        others = ", ".join(f"{name!r} ({counts[name]})" for name in _at_most(group))
+        others = ", ".join(f"{name!r} ({counts[name]})" for name in list(group)[:8])
         notes.append(f"{kind} {kept!r} stands for {others}")
     alone = {name: name.strip() for name in counts if name not in chosen and name != name.strip()}
     if alone:
         notes.append(f"spaces around the names of {len(alone)} {kind}{'es' if kind == 'class' else 's'} were cut off")
     return {**chosen, **alone}, notes
-
-
-def _at_most(names: Iterable[str]) -> list[str]:
-    return list(names)[:8]
 
 
 def _put(held: dict[str, Any], item: str, value: Any, imported: ImportedRows, what: str, of: str = "item") -> None:

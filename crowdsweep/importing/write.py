@@ -1,7 +1,8 @@
 """Writes imported rows as a dataset folder: whole and checked, or not at all."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,19 @@ from crowdsweep.importing.coded_rows import CodedRows
 from crowdsweep.importing.rows import ImportedRows
 
 
-def write_rows(
-    imported: ImportedRows,
-    folder: Path,
-    title: str = "",
-    beside: Callable[[CrowdDataset], Mapping[str, str]] | None = None,
-    *,
-    scale: Scale | None = None,
-) -> CrowdDataset:
-    """Writes a dataset folder and returns the dataset that is read back from it.
+def write_rows(imported: ImportedRows, folder: Path, title: str = "", *, scale: Scale | None = None) -> CrowdDataset:
+    """Writes a dataset folder as `written_rows` does, and returns the dataset."""
+    with written_rows(imported, folder, title, scale=scale) as (dataset, _):
+        return dataset
+
+
+@contextmanager
+def written_rows(
+    imported: ImportedRows, folder: Path, title: str = "", *, scale: Scale | None = None
+) -> Generator[tuple[CrowdDataset, Path]]:
+    """Writes a dataset folder; yields the dataset that is read back from it, and a folder for further files.
+
+    These files come with the others: `folder` is complete when the `with` block ends, or does not exist.
 
     The files are annotations.csv, items.csv, classes.csv and dataset.yaml; annotators.csv if annotators have
     attributes, `features-default.npz` if items have features, and `shown.jsonl` if the rows have such data.
@@ -41,7 +46,6 @@ def write_rows(
         imported: the rows.
         folder: the folder to write.
         title: title of the dataset; the folder's name by default.
-        beside: returns the texts of further files to write into the folder, by name.
         scale: scale of the labels, if the user said it and an answer has one class.
 
     Raises:
@@ -82,10 +86,7 @@ def write_rows(
         csv_files.write_rows(place / "classes.csv", ("label", "name"), named)
         text = yaml.safe_dump(_about(imported, folder, title, scale), sort_keys=False, allow_unicode=True)
         (place / "dataset.yaml").write_text(text, encoding="utf-8")
-        dataset = read_folder(place)
-        for file, content in (beside(dataset) if beside else {}).items():
-            (place / file).write_text(content, encoding="utf-8")
-        return dataset
+        yield read_folder(place), place
 
 
 def _items(imported: ImportedRows, token: dict[str, str]) -> dict[str, Sequence[str]]:

@@ -26,7 +26,6 @@ from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.questions import questions_of
 from crowdsweep.labelling.temperature import TEMPERATURES, Unseen, curve, every, mean_temperature, prior, tempered
 from crowdsweep.metrics.items import as_binary
-from crowdsweep.models import registered
 from crowdsweep.seeds import SeedStream
 
 LUCK = 0.03
@@ -95,9 +94,8 @@ class Calibrations:
 
 def calibrate(fitted: Fitted) -> Calibrations:
     """Chooses how a model's probabilities are calibrated; fits the model once more where gold does not decide."""
-    needs = registered.model_info(fitted.model).needs_of(registered.build_model(fitted.model, fitted.params))
     answered = unseen = None
-    if "gold" not in needs:
+    if not fitted.saw_gold:
         answered, unseen = _by_gold(fitted)
     if answered is None or (unseen is None and fitted.predictors):
         held_out = _held_out(fitted)

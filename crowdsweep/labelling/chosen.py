@@ -6,21 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.analysis.compare import DatasetComparison, without_thinned
-from crowdsweep.analysis.sweep import AnalysedSweep
+from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.data import catalogue
-from crowdsweep.data.dataset import Scalar
+from crowdsweep.data.dataset import CrowdDataset, Scalar
+from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.files.located import parse_setting
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.models import registered
 from crowdsweep.models.default_model import default_for
+from crowdsweep.paths import exists
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import short_name
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.record.state import JournalState
-from crowdsweep.record.store_uri import Store
+from crowdsweep.record.store_files import JOURNAL_FILE
+from crowdsweep.record.store_uri import Store, near, store_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +34,9 @@ class Chosen:
         model, params: registered name, and hyper-parameters.
         dataset, dataset_params: as in `TrialSpec`.
         n_seeds: number of fits that are averaged.
-        fingerprint: fingerprint of the dataset when the sweep ran; empty where there was no sweep.
+        fingerprint: fingerprint of the dataset, as it was when the sweep ran.
         store: store of the sweep; a dataset that was moved is looked for near it. None where there was no sweep.
+        loaded: the dataset where there was no sweep, which was read for the choice.
         why: reason for the choice, in words for people.
     """
 
@@ -43,7 +47,56 @@ class Chosen:
     n_seeds: int = DEFAULT_SEEDS
     fingerprint: str = ""
     store: Store | None = None
+    loaded: CrowdDataset | None = field(default=None, repr=False, compare=False)
     why: str
+
+    def data(self) -> CrowdDataset:
+        """Returns the dataset.
+
+        Raises:
+            BadInput: it cannot be read, or has changed since the sweep ran.
+        """
+        if self.loaded is not None:
+            return self.loaded
+        found = load_recorded(self.dataset, self.dataset_params, self.fingerprint, near(self.store or Path()))
+        if self.fingerprint and found.fingerprint != self.fingerprint:
+            raise BadInput(
+                f"dataset {self.dataset!r} has changed since the sweep ran (fingerprint {self.fingerprint} then, "
+                f"{found.fingerprint} now): run the sweep again, or name the dataset and --model"
+            )
+        return found
+
+    @property
+    def usual_folder(self) -> Store:
+        """The folder for its labels, if that does not hold labels of another dataset."""
+        if self.store is not None:
+            return self.store / "labels"
+        return Path("crowdsweep-labels") / Path(self.dataset).absolute().name
+
+
+def chosen_at(
+    place: str, dataset: str | None, model: str | None, settings: Sequence[str], n_seeds: int | None
+) -> Chosen:
+    """Returns the model that labels what a user names: a sweep's store, or a dataset.
+
+    Args:
+        place: the store of a sweep, or a dataset's folder or name.
+        dataset, model, n_seeds: as for `chosen_of_sweep`.
+        settings: as for `chosen_of_dataset`.
+
+    Raises:
+        BadInput: as for these two; or a sweep is given with settings, or a dataset with the name of another.
+    """
+    store = store_named(place)
+    if not isinstance(store, Path) or exists(store / JOURNAL_FILE):
+        if settings:
+            raise BadInput("--set: of a sweep the chosen point is fitted; to fit another, name the dataset and --model")
+        return chosen_of_sweep(analysed(store), dataset, model, n_seeds)
+    if dataset is not None:
+        raise BadInput(
+            f"--dataset: {place} is not the folder of a sweep; leave --dataset out, and give the dataset as DIR"
+        )
+    return chosen_of_dataset(place, model, settings, n_seeds)
 
 
 def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], n_seeds: int | None) -> Chosen:
@@ -60,13 +113,18 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
         UnknownName: there is no such dataset or model.
         DataError: no model is named, and the dataset cannot be read.
     """
-    why = "named by --model"
-    if model is None:
-        model, why = default_for(catalogue.load(dataset, {}))
-        why += "; `crowdsweep init` writes a sweep that compares models, --model names one"
     params = dict(parse_setting(one, "NAME=VALUE, such as smoothing=0.1") for one in settings)
-    registered.full_params(model, params)
-    return Chosen(model=model, params=params, dataset=dataset, n_seeds=n_seeds or DEFAULT_SEEDS, why=why)
+    if model is not None:
+        registered.build_model(model, params)
+    data, why = catalogue.load(dataset, {}), "named by --model"
+    if model is None:
+        model, why = default_for(data)
+        why += "; `crowdsweep init` writes a sweep that compares models, --model names one"
+        registered.build_model(model, params)
+    seeds = n_seeds or DEFAULT_SEEDS
+    return Chosen(
+        model=model, params=params, dataset=dataset, n_seeds=seeds, fingerprint=data.fingerprint, loaded=data, why=why
+    )
 
 
 def chosen_of_sweep(

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64, Int64
 
-from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.fitted import Fitted
+from crowdsweep.labelling.tables import class_columns
 from crowdsweep.models.clusters import ARRAYS, ClusteredCrowd
 
 

@@ -21,6 +21,7 @@ from crowdsweep.models._votes import agreement, exchanged_classes, surely_in_ord
 from crowdsweep.models.contract import FitContext, FitResult, Predictor, fit_unchecked
 from crowdsweep.models.needs import check_needs
 from crowdsweep.models.progress import still_improves
+from crowdsweep.registry.parameters import flat
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.model_calls import ModelFault, guarded
@@ -54,6 +55,7 @@ class Fitted:
         dataset_params: its parameters, among them `training: all`.
         training: the data that the fits saw.
         code: int32 [items], number of each training item in the dataset.
+        saw_gold: whether the model needs gold, so that its labels cannot be judged by it.
         seeds: seeds of the fits.
         fits: one fit per seed; a single one where the seed changes nothing.
     """
@@ -64,6 +66,7 @@ class Fitted:
     dataset_params: Mapping[str, Scalar]
     training: TrainingData
     code: Int32[np.ndarray, " items"]
+    saw_gold: bool
     seeds: Sequence[int]
     fits: Sequence[AlignedFit]
 
@@ -72,10 +75,6 @@ class Fitted:
         """Class probabilities of each item that has annotations: the mean over the fits."""
         each = [fit.item_probs for fit in self.fits]
         return each[0] if len(each) == 1 else np.mean(each, axis=0)
-
-    def agreement_of_fits(self, probs: ItemProbs) -> Float64[np.ndarray, " items"]:
-        """Returns `share_alike` of the fits' probabilities of the items that have annotations."""
-        return self.share_alike([fit.item_probs for fit in self.fits], probs)
 
     def share_alike(self, each: Sequence[ItemProbs], probs: ItemProbs) -> Float64[np.ndarray, " items"]:
         """Returns for each item the share of the fits whose most probable class is that of the mean (multi-label: the
@@ -166,14 +165,15 @@ def fit_everything(
         FitFailed: a fit failed.
     """
     info = registered.model_info(model)
-    full = registered.full_params(model, params)
+    built = registered.build_model(model, params)
+    full = flat(built)
     whole = {key: value for key, value in dataset_params.items() if key not in LEAVES_OUT} | {"training": "all"}
     if dataset.seed_dependent:
         raise BadInput(
             f"dataset {dataset.name}: its crowd is drawn anew from each seed, so that there is no crowd to take labels "
             f"from; write one of them as a folder (`crowdsweep data simulate`) and label that"
         )
-    trial, built = splits.prepare(dataset, whole, seed=0), registered.build_model(model, full)
+    trial = splits.prepare(dataset, whole, seed=0)
     needs = info.needs_of(built, trial.training.items)
     check_needs(info, needs, trial, dataset.name)
     seeds = range(first_seed, first_seed + (1 if info.deterministic else n_seeds))
@@ -192,6 +192,7 @@ def fit_everything(
         dataset_params=whole,
         training=trial.training,
         code=trial.code,
+        saw_gold="gold" in needs,
         seeds=list(seeds),
         fits=fits,
     )

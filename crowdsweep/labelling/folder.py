@@ -1,7 +1,7 @@
 """The folder that `crowdsweep label` writes: tables, a classifier, and the recipe that recreates the folder."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,23 +12,23 @@ import pyarrow.parquet as pq
 import yaml
 
 from crowdsweep.data import catalogue
-from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.errors import BadInput, NotWritten, error_words
 from crowdsweep.files.csv_files import write_safe_table
 from crowdsweep.files.owned import replaced
-from crowdsweep.labelling.answers import answers_table
 from crowdsweep.labelling.chosen import Chosen
 from crowdsweep.labelling.clusters import cluster_tables
+from crowdsweep.labelling.crowd_tables import CrowdTables, crowd_tables
 from crowdsweep.labelling.exports.asked import NOTHING, Exports
+from crowdsweep.labelling.exports.registry import Writer
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.in_mlflow import log_labels_classifier
 from crowdsweep.labelling.label_files import CLASSIFIER_OF_LABELS, LABELS, check_folder, place_of
 from crowdsweep.labelling.labelled import Labelled, labelled_items
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
-from crowdsweep.labelling.tables import CrowdTables, crowd_tables, labels_table, probabilities_table
+from crowdsweep.labelling.tables import answers_table, labels_table, probabilities_table
 from crowdsweep.paths import exists, is_folder
 from crowdsweep.record.fetched import as_folder, files_of
-from crowdsweep.record.store_uri import Store, near
+from crowdsweep.record.store_uri import Store
 
 _log = logging.getLogger(__name__)
 
@@ -45,22 +45,29 @@ def label_chosen(
     """Fits the chosen model, writes its labels, and logs the classifier in MLflow where the model comes from a sweep.
 
     Args:
-        chosen, exports: as for `fit_chosen`.
+        chosen: the model, its point and the dataset.
         folder: where labels are written.
         command: the command that writes the same labels again.
         tell: receives messages on what was done.
+        exports: what is written for other tools too.
         uri: MLflow's tracking URI from the sweep file; the record has it without secrets.
 
     Raises:
-        BadInput, FitFailed, NotWritten: as `check_folder`, `fit_chosen` and `write_labels`.
+        BadInput: the folder cannot be used, the dataset has changed since the sweep, the model cannot take it, or an
+            export cannot hold its labels.
+        FitFailed: a fit failed.
+        NotWritten: as for `write_labels`.
     """
     check_folder(folder)  # before the fit, which may take long
     tell(f"{chosen.model}: {chosen.why}")
-    fitted = fit_chosen(chosen, exports)
+    data = chosen.data()
+    writers = exports.writers(data)
+    fitted = fit_everything(chosen.model, chosen.params, data, chosen.dataset_params, n_seeds=chosen.n_seeds)
     if fitted.unfinished:
         _log.warning("%s", fitted.unfinished)
     about = {"command": command, "why": chosen.why, "dataset": chosen.dataset}
-    for line in write_labels(fitted, folder, about, exports):
+    labelled = labelled_items(fitted)
+    for line in write_labels(labelled, crowd_tables(labelled), folder, about, writers):
         tell(line)
     if chosen.store is None:
         return
@@ -72,31 +79,6 @@ def label_chosen(
         else:
             if served:
                 tell(served)
-
-
-def fit_chosen(chosen: Chosen, exports: Exports = NOTHING) -> Fitted:
-    """Fits the chosen model to its dataset.
-
-    Args:
-        chosen: the model, its point and the dataset.
-        exports: what will be written for other tools; checked before the fit.
-
-    Raises:
-        BadInput: the dataset has changed since the sweep, the model cannot take it, or an export cannot hold its
-            labels.
-        FitFailed: a fit failed.
-    """
-    if chosen.store is None:
-        dataset = catalogue.load(chosen.dataset, chosen.dataset_params)
-    else:
-        dataset = load_recorded(chosen.dataset, chosen.dataset_params, chosen.fingerprint, near(chosen.store))
-    if chosen.fingerprint and dataset.fingerprint != chosen.fingerprint:
-        raise BadInput(
-            f"dataset {chosen.dataset!r} has changed since the sweep ran (fingerprint {chosen.fingerprint} then, "
-            f"{dataset.fingerprint} now): run the sweep again, or name the dataset and --model"
-        )
-    exports.check(dataset)
-    return fit_everything(chosen.model, chosen.params, dataset, chosen.dataset_params, n_seeds=chosen.n_seeds)
 
 
 def default_folder(place: Store, dataset: str, fingerprint: str = "") -> Store:
@@ -132,18 +114,21 @@ def _holds_another(folder: Store, dataset: str, fingerprint: str) -> bool:
         return False
     if not there.fingerprint or exists(there.dataset) or there.dataset in catalogue.names():
         return True
-    return there.fingerprint != (fingerprint or catalogue.load(dataset, {}).fingerprint)
+    return there.fingerprint != fingerprint
 
 
-def write_labels(fitted: Fitted, folder: Store, about: Mapping[str, str], exports: Exports = NOTHING) -> list[str]:
+def write_labels(
+    labelled: Labelled, crowd: CrowdTables, folder: Store, about: Mapping[str, str], exports: Sequence[Writer] = ()
+) -> list[str]:
     """Writes all results of labelling, whole or not at all. Files of an earlier call are replaced; files that somebody
     else put there or changed stay (`files.owned`).
 
     Args:
-        fitted: the model.
+        labelled: the labels.
+        crowd: what is known of the annotators.
         folder: where they are written; see `check_folder`.
         about: the `command` that recreates them, `why` this model, and the `dataset`'s folder or name.
-        exports: what is written for other tools too.
+        exports: what writes the files for other tools.
 
     Returns:
         Messages of a line each: what was written, and what users of the labels should know.
@@ -152,59 +137,58 @@ def write_labels(fitted: Fitted, folder: Store, about: Mapping[str, str], export
         BadInput: a form of another tool cannot hold these labels, or a file is in the way.
         NotWritten: the folder cannot be written, or another process is writing there.
     """
+    facts = _facts(labelled, crowd)
     try:
         with as_folder(folder, LABELS, write=True) as place:
             root, parts = place_of(place)
             with replaced(root, parts, LABELS) as fresh:
-                names, told = _write_all(fitted, fresh, about, exports)
+                _write_files(labelled, crowd, fresh, exports)
+                files = sorted(path.name + ("/" if is_folder(path) else "") for path in fresh.iterdir())
+                recipe = _recipe(labelled.fitted, about, {**facts, "files": files})
+                (fresh / RECIPE).write_text(recipe, encoding="utf-8")
     except OSError as error:
         raise NotWritten(
             f"{folder}: could not be written ({error_words(error)}); nothing there was changed. Correct "
             f"that, then label again"
         ) from error
-    return [f"{folder}: {', '.join(names)}", *told]
+    calibrated = f"probabilities calibrated: {facts['calibration']['in_words']}"
+    return [f"{folder}: {', '.join(sorted([*files, RECIPE]))}", calibrated, *facts["notes"]]
 
 
-def _write_all(fitted: Fitted, folder: Path, about: Mapping[str, str], exports: Exports) -> tuple[list[str], list[str]]:
-    """Writes all files; returns their names, and what users of the labels should know."""
-    labelled = labelled_items(fitted)
-    crowd = crowd_tables(fitted, labelled)
-    labels = labels_table(labelled, fitted.dataset)
-    tables: dict[str, pa.Table | None] = {
-        "labels": labels,
-        "annotators": crowd.annotators,
-        "answers": answers_table(fitted, labelled),
-        "next": crowd.next_items,
-    }
-    if (clusters := cluster_tables(fitted)) is not None:
-        tables |= {"item_clusters": clusters.items, "annotator_clusters": clusters.annotators}
-        tables["clusters"] = clusters.answers
-    for name, table in tables.items():
-        if table is not None:
-            write_safe_table(folder / f"{name}.csv", table)
-    parquet = {
-        "labels": labels,
-        "probabilities": probabilities_table(labelled, fitted.dataset),
-        "raw-probabilities": probabilities_table(labelled, fitted.dataset, raw=True),
-        "confusion": crowd.confusion,
-    }
-    for name, table in parquet.items():
-        if table is not None:
-            with (folder / f"{name}.parquet").open("wb") as file:  # Arrow cannot open a path that is not UTF-8
+def _write_files(labelled: Labelled, crowd: CrowdTables, folder: Path, exports: Sequence[Writer]) -> None:
+    """Writes everything but the recipe."""
+    for name, table in _tables(labelled, crowd):
+        if table is not None and name.endswith(".csv"):
+            write_safe_table(folder / name, table)
+        elif table is not None:
+            with (folder / name).open("wb") as file:  # Arrow cannot open a path that is not UTF-8
                 pq.write_table(table, file)
-    for name, content in exports.files(labelled, fitted).items():
-        (folder / name).write_bytes(content)
-    if fitted.predictors:
-        _write_classifiers(fitted, folder)
-    files = sorted(path.name + ("/" if is_folder(path) else "") for path in folder.iterdir())
-    facts = _facts(labelled, crowd)
-    (folder / RECIPE).write_text(_recipe(fitted, about, {**facts, "files": files}), encoding="utf-8")
-    told = [f"probabilities calibrated: {facts['calibration']['in_words']}", *facts["notes"]]
-    return sorted([*files, RECIPE]), told
+        del table  # before the next is made
+    for write in exports:
+        for name, content in write(labelled).items():
+            (folder / name).write_bytes(content)
+    _write_classifiers(labelled.fitted, folder)
+
+
+def _tables(labelled: Labelled, crowd: CrowdTables) -> Iterator[tuple[str, pa.Table | None]]:
+    """Yields the files of tables, each made when its turn comes; None for those that there is nothing to write in."""
+    labels = labels_table(labelled)
+    yield from (("labels.csv", labels), ("labels.parquet", labels))
+    del labels
+    yield from (("annotators.csv", crowd.annotators), ("next.csv", crowd.next_items))
+    yield "confusion.parquet", crowd.confusion
+    if (clusters := cluster_tables(labelled.fitted)) is not None:
+        yield from (("item_clusters.csv", clusters.items), ("annotator_clusters.csv", clusters.annotators))
+        yield "clusters.csv", clusters.answers
+    yield "answers.csv", answers_table(labelled)
+    yield "probabilities.parquet", probabilities_table(labelled)
+    yield "raw-probabilities.parquet", probabilities_table(labelled, raw=True)
 
 
 def _write_classifiers(fitted: Fitted, folder: Path) -> None:
     """Writes the classifiers of all fits, where each of them is a network on features."""
+    if not fitted.predictors:
+        return
     from crowdsweep.labelling.classifiers import (  # noqa: PLC0415 - torch takes seconds to import
         plain_classifier,
         save_classifiers,

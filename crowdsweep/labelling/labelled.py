@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from crowdsweep.arrays import ItemProbs
-from crowdsweep.data.dataset import Gold
+from crowdsweep.data.dataset import CrowdDataset, Gold
 from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.labelling.calibration import Calibrations, answers_per_item, calibrate
 from crowdsweep.labelling.fitted import Fitted
@@ -25,6 +25,7 @@ class Labelled:
     Only the model's raw table of items × classes is held; tables that derive from it are computed some rows at a time.
 
     Attributes:
+        fitted: the model.
         code: int64 [items], numbers of the items in the dataset, ascending.
         raw: float64 [items, classes] (multi-label: independent probabilities), the model's probabilities, not
             calibrated; NaN where it gives none.
@@ -35,9 +36,9 @@ class Labelled:
         fits_agree: float64 [items], share of the fits that give the same label; NaN where no fit gives one.
         gold: gold of these items, by their places here.
         calibrations: the calibrations of the probabilities.
-        multilabel: whether an item may have several classes.
     """
 
+    fitted: Fitted
     code: Int64[np.ndarray, " items"]
     raw: ItemProbs
     n_answers: Float64[np.ndarray, " items"]
@@ -46,7 +47,16 @@ class Labelled:
     fits_agree: Float64[np.ndarray, " items"]
     gold: Gold
     calibrations: Calibrations
-    multilabel: bool
+
+    @property
+    def dataset(self) -> CrowdDataset:
+        """The dataset of the items."""
+        return self.fitted.dataset
+
+    @property
+    def multilabel(self) -> bool:
+        """Whether an item may have several classes."""
+        return self.dataset.scale == "multilabel"
 
     @property
     def probs(self) -> ItemProbs:
@@ -110,9 +120,8 @@ class Labelled:
 def labelled_items(fitted: Fitted) -> Labelled:
     """Labels the items with annotations or gold and, where the model has a classifier, all others too."""
     dataset, calibrations = fitted.dataset, calibrate(fitted)
-    multilabel = dataset.scale == "multilabel"
     raw = fitted.item_probs
-    code, agree = fitted.code.astype(np.int64), fitted.agreement_of_fits(raw)
+    code, agree = fitted.code.astype(np.int64), fitted.share_alike([fit.item_probs for fit in fitted.fits], raw)
     by = np.full(len(raw), _BY.index("classifier" if _classifier_decides(fitted, raw) else "annotations"))
     rest = np.setdiff1d(np.arange(dataset.items.n_items), fitted.code)
     unseen = np.zeros(len(raw), dtype=bool)
@@ -130,15 +139,15 @@ def labelled_items(fitted: Fitted) -> Labelled:
     gold = dataset.gold.of_items(code, dataset.items.n_items)
     by[_all_known(gold, len(code), dataset.n_classes)] = _BY.index("gold")
     return Labelled(
+        fitted=fitted,
         code=code,
         raw=raw,
-        n_answers=answers_per_item(dataset.annotations, multilabel=multilabel)[code],
+        n_answers=answers_per_item(dataset.annotations, multilabel=dataset.scale == "multilabel")[code],
         unseen=unseen,
         by=Names.of(_BY).take(by),
         fits_agree=agree,
         gold=gold,
         calibrations=calibrations,
-        multilabel=multilabel,
     )
 
 

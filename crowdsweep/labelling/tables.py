@@ -1,7 +1,6 @@
-"""The tables that users of labels get: labels, probabilities, annotators, items to label next."""
+"""The tables of labels, of probabilities, and of single answers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,37 +10,22 @@ from jaxtyping import Bool, Float64, Int32, Int64
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs, ratio
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import choices_of
-from crowdsweep.data.dataset import SPLITS, CrowdDataset
+from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.on_disk.tables import Names
-from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_of_annotators, gold_of_questions
-from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
-from crowdsweep.labelling.calibration import answers_per_item
-from crowdsweep.labelling.coins import ends_by_accuracy
-from crowdsweep.labelling.columns import class_columns, texts_at
-from crowdsweep.labelling.crowd import crowd_of
-from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled
-from crowdsweep.labelling.many_classes import MANY_CLASSES, NOTE, gains_of_one_coin, likeliest, one_coins
-from crowdsweep.labelling.next_items import gains, whom_to_ask
-from crowdsweep.labelling.others import CHUNK_ENTRIES, Matrices, answers_alone, answers_and_others
-from crowdsweep.labelling.pairs import alike_beyond, correlated_errors
-from crowdsweep.labelling.questions import Questions, questions_of
-from crowdsweep.models import registered
-from crowdsweep.models._em import chunks
-from crowdsweep.models.default_model import DEFAULT_MODEL
-from crowdsweep.record.flags import flag_words
-from crowdsweep.trial.flags import flags_of
+from crowdsweep.labelling.many_classes import MANY_CLASSES, likeliest
+from crowdsweep.labelling.temperature import said_by
 
 JOIN = "|"  # between the classes of a multi-label label
-_ACCURACY = 0.75  # of an annotator of whom nothing is known
-_ALIKE = 0.05  # largest mean total variation between labels and the posteriors by matrices and answers
-_MOST_ASKED = 100_000  # items for which annotators to ask are named: the others gain less anyway
+DOUBTED = 0.2
+"""Answers whose probability of being right is below this deserve a second look: the odds are four to one that they are
+wrong."""
 
 Chosen = Int32[np.ndarray, " items"] | Bool[np.ndarray, "items classes"]
 """The class of each item; for multi-label data, a mask of the item's classes."""
 
 
-def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
+def labels_table(labelled: Labelled) -> pa.Table:
     """Returns a table with a row per item.
 
     The column `entropy` is in nats, `answers` is the number of answers, and `agreement` the share of them that agree
@@ -52,7 +36,7 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     The label of a multi-label item joins all classes that are more probable than not. Its probability is that of
     exactly these classes, which are taken to be independent. Agreement is then that of single classes.
     """
-    multilabel, parts = labelled.multilabel, list[tuple[np.ndarray, ...]]()
+    dataset, multilabel, parts = labelled.dataset, labelled.multilabel, list[tuple[np.ndarray, ...]]()
     for part in labelled.pieces():
         probs = labelled.at(part)
         parts.append((*chosen_of(probs, multilabel=multilabel), _entropy(probs, multilabel=multilabel)))
@@ -72,17 +56,17 @@ def labels_table(labelled: Labelled, dataset: CrowdDataset) -> pa.Table:
     if dataset.class_names != dataset.class_labels:
         columns["name"] = named(chosen, dataset.class_names)
     if len(dataset.gold):
-        columns["gold"] = _gold_labels(labelled, dataset)
+        columns["gold"] = _gold_labels(labelled)
     return pa.Table.from_pydict(columns)
 
 
-def _gold_labels(labelled: Labelled, dataset: CrowdDataset) -> list[str]:
+def _gold_labels(labelled: Labelled) -> list[str]:
     """Returns the gold of each item; empty where it has none, and where multi-label gold names no class."""
-    found: list[list[str]] = [[] for _ in labelled.code]
+    dataset, found = labelled.dataset, list[list[str]]([] for _ in labelled.code)
     gold = dataset.gold.of_items(labelled.code, dataset.items.n_items).positive()
     for item, label in zip(gold.item.tolist(), gold.label.tolist(), strict=True):
         found[item].append(dataset.class_labels[label])
-    return [JOIN.join(map(escaped, labels) if dataset.scale == "multilabel" else labels) for labels in found]
+    return [JOIN.join(map(escaped, labels) if labelled.multilabel else labels) for labels in found]
 
 
 def _agreement(
@@ -130,16 +114,66 @@ def escaped(label: str) -> str:
     return label.replace("\\", "\\\\").replace(JOIN, "\\" + JOIN)
 
 
-def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool = False) -> pa.Table:
+def answers_table(labelled: Labelled) -> pa.Table:
+    """Returns a table with a row per answer, the least probable answer first.
+
+    Its columns are `item`, `annotator` (empty where annotators are not known), `label`, `probability` and `second_look`
+    (yes or no). `probability` is that of being right, by the probabilities behind labels.csv. The column `name` is
+    there where labels.csv has it. Texts are codes (`with_texts`).
+
+    A multi-label answer is right where it is right about every class; classes are taken to be independent. It deserves
+    a second look where it is doubtful about one class. An unsure answer of one class is averaged over the classes by
+    its certainty.
+    """
+    dataset = labelled.dataset
+    rows = dataset.annotations.of_items(labelled.code)
+    if labelled.multilabel:
+        choices = choices_of(rows)
+        item, annotator, chosen = choices.item, choices.annotator, choices.chosen.toarray() > 0.5
+        probs = labelled.probs[item]
+        right = np.where(chosen, probs, 1.0 - probs)
+        probability, doubted = right.prod(axis=1), right.min(axis=1) < DOUBTED
+    else:
+        item, annotator, chosen = rows.item, rows.annotator, rows.label
+        probability = _right(rows, labelled)
+        doubted = probability < DOUBTED
+    order = np.argsort(probability, kind="stable")
+    who = (dataset.annotator_names, annotator[order]) if not rows.anonymous else ([""], np.zeros_like(annotator))
+
+    def label(names: Sequence[str]) -> Any:
+        return named(chosen[order], names) if labelled.multilabel else coded_texts(names, chosen[order])
+
+    columns: dict[str, Any] = {  # each is made in this order, so that none is held twice
+        "item": coded_texts(dataset.item_names, labelled.code.astype(np.int32)[item[order]]),
+        "annotator": coded_texts(*who),
+        "label": label(dataset.class_labels),
+        "probability": probability[order],
+        "second_look": coded_texts(["no", "yes"], doubted[order]),
+    }
+    if dataset.class_names != dataset.class_labels:
+        columns["name"] = label(dataset.class_names)
+    return pa.Table.from_pydict(columns)
+
+
+def _right(rows: Annotations, labelled: Labelled) -> Float64[np.ndarray, " answers"]:
+    """Returns the probability that each answer of single-label data is right."""
+    right, ends = np.empty(len(rows)), rows.item_pointers
+    for part in labelled.pieces():
+        own = slice(ends[part.start], ends[part.stop])
+        right[own] = labelled.at(part)[rows.item[own] - part.start, rows.label[own]]
+    certainty = np.ones(1) if rows.probability is None else rows.probability.astype(np.float64)
+    return said_by(certainty, right, rows.n_classes)
+
+
+def probabilities_table(labelled: Labelled, *, raw: bool = False) -> pa.Table:
     """Returns a table of the item and a column for each class. Above `MANY_CLASSES` classes it has a row for each of an
     item's most probable classes instead: `item`, `label` and `probability`.
 
     Args:
         labelled: the labels of items.
-        dataset: the dataset of these items.
         raw: whether to return the model's probabilities before calibration and without gold; empty where it gives none.
     """
-    labels = dataset.class_labels
+    dataset, labels = labelled.dataset, labelled.dataset.class_labels
     if len(labels) > MANY_CLASSES:
         parts: list[tuple[np.ndarray, ...]] = []
         for part in labelled.pieces():
@@ -156,202 +190,47 @@ def probabilities_table(labelled: Labelled, dataset: CrowdDataset, *, raw: bool 
     return pa.Table.from_pydict(columns)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CrowdTables:
-    """What is known of annotators, and which items to label next, by whom.
-
-    Attributes:
-        annotators: a row per annotator; None where annotators are not known.
-        confusion: rows (annotator, true class, answer given, expected number); None where there are no matrices.
-        next_items: a row per item, in descending order of what one more label would tell.
-        temperature: how over-confident posteriors from other annotators' answers are (`crowd.Crowd`), which widens the
-            intervals.
-        notes: messages on what contradicts the model's labels or its estimates of annotators.
-    """
-
-    annotators: pa.Table | None
-    confusion: pa.Table | None
-    next_items: pa.Table
-    temperature: float = 1.0
-    notes: Sequence[str] = ()
-
-
-def crowd_tables(fitted: Fitted, labelled: Labelled | None = None) -> CrowdTables:
-    """Computes the facts of annotators, and ranks the items with annotations by what one more label would tell.
-
-    Where annotators are not known, there is no table of them, and nobody in particular to ask.
-
-    Args:
-        fitted: the model.
-        labelled: the labels of the items, by which the gain of one more label is computed; None for the model's own
-            probabilities.
-    """
-    annotations, dataset = fitted.training.annotations, fitted.dataset
-    multilabel = dataset.scale == "multilabel"
-    if not multilabel and dataset.n_classes > MANY_CLASSES:
-        return _of_many_classes(fitted, labelled)
-    questions = questions_of(annotations, fitted.item_probs, multilabel=multilabel)
-    believed = questions
-    if labelled is not None:
-        believed = questions_of(annotations, labelled.of_items(fitted.code), multilabel=multilabel)
-    witness = None if annotations.anonymous else _who_knows_annotators(fitted, questions)
-    matrices = None if witness is None else witness.confusion
-    chunks = answers_and_others(questions, matrices)
-    crowd = crowd_of(chunks, questions.n_answers)
-    told = gains(believed.posterior, crowd.matrix)
-    notes = [_flagged(fitted)]
-    if witness is None:
-        next_items = _next_table(fitted, told, None, ())
-        return CrowdTables(annotators=None, confusion=None, next_items=next_items, notes=list(filter(None, notes)))
-    facts = annotator_facts(chunks, crowd, questions.shares)
-    low, high = ends_by_accuracy(questions, crowd, facts.code, facts.accuracy)
-    facts = replace(facts, low=np.minimum(facts.low, low), high=np.maximum(facts.high, high))
-    against = gold_of_annotators(fitted, questions, facts.code)
-    names = [dataset.annotator_names[int(code)] for code in facts.code]
-    answers = ("not chosen", "chosen") if multilabel else dataset.class_labels
-    if against is not None:
-        notes.append(contradictions(facts, against, names))
-    if not multilabel:
-        notes.append(_correlated_error_words(fitted, questions, witness.confusion))
-    return CrowdTables(
-        annotators=_annotators_table(facts, questions.kinds, names, answers, witness.model, against),
-        confusion=_confusion_table(facts, dataset, answers),
-        next_items=_next_table(fitted, told, believed, facts.code if not multilabel else (), matrices),
-        temperature=crowd.temperature,
-        notes=list(filter(None, notes)),
-    )
-
-
-def _flagged(fitted: Fitted) -> str:
-    """Returns what is wrong with the fit, by the flags that reports use, and what to do; empty where nothing is
-    wrong."""
-    flags = flags_of(registered.model_info(fitted.model), fitted.item_probs, fitted.training)
-    if not flags:
-        return ""
-    return f"do not use these labels: {fitted.model} {flag_words(flags)}; take another --model, or add answers"
-
-
-def _of_many_classes(fitted: Fitted, labelled: Labelled | None) -> CrowdTables:
-    """Returns the tables that need no matrices of classes × classes (`labelling.many_classes`)."""
-    annotations, dataset = fitted.training.annotations, fitted.dataset
-
-    def gain(accuracy: float) -> Float64[np.ndarray, " items"]:
-        parts = chunks(len(fitted.code), dataset.n_classes, CHUNK_ENTRIES)
-        said = (fitted.item_probs[part] if labelled is None else labelled.of_items(fitted.code[part]) for part in parts)
-        return np.concatenate([gains_of_one_coin(probs, accuracy) for probs in said])
-
-    if annotations.anonymous:  # an annotator of whom nothing is known
-        next_items = _next_table(fitted, gain(_ACCURACY), None, ())
-        return CrowdTables(annotators=None, confusion=None, next_items=next_items, notes=[NOTE])
-    found = one_coins(annotations)
-    told = gain(float(np.average(found.accuracy, weights=found.answers)))
-    against = gold_of_annotators(fitted, questions_of(annotations, fitted.item_probs, multilabel=False), found.code)
-    annotators = {
-        "annotator": texts_at(dataset.annotator_names, found.code),
-        "answers": found.answers,
-        "accuracy": found.accuracy,
-        "accuracy_low": found.low,
-        "accuracy_high": found.high,
-        **({} if against is None else against.columns()),
-    }
-    return CrowdTables(
-        annotators=pa.Table.from_pydict(annotators),
-        confusion=None,
-        next_items=_next_table(fitted, told, None, ()),
-        notes=[NOTE],
-    )
-
-
-def _correlated_error_words(fitted: Fitted, questions: Questions, matrices: Matrices) -> str:
-    names = fitted.dataset.annotator_names
-    by_gold = correlated_errors(questions, gold_of_questions(fitted, questions), names)
-    return alike_beyond(questions, matrices, names) if by_gold is None else by_gold
-
-
-def _who_knows_annotators(fitted: Fitted, questions: Questions) -> Fitted:
-    """Returns a fit whose confusion matrices describe how annotators answer. It is the model itself where its labels
-    follow from its matrices and the answers, else a plain model. Matrices counted against votes would be as doubtful as
-    the votes."""
-    if fitted.dataset.scale == "multilabel":
-        return fitted if fitted.knows_annotators else _plain(fitted)
-    if fitted.knows_annotators:
-        alone = answers_alone(questions, fitted.confusion)
-        answered = np.unique(questions.question)
-        apart = 0.5 * np.abs(alone - questions.posterior)[answered].sum(axis=1)
-        if apart.mean() <= _ALIKE:
-            return fitted
-    return _plain(fitted)
-
-
-def _plain(fitted: Fitted) -> Fitted:
-    return fit_everything(DEFAULT_MODEL, {}, fitted.dataset, fitted.dataset_params, n_seeds=1)
-
-
-def _annotators_table(
-    facts: AnnotatorFacts,
-    kinds: int,
-    names: list[str],
-    answers: Sequence[str],
-    source: str,
-    against: AgainstGold | None,
-) -> pa.Table:
-    columns: dict[str, Any] = {
-        "annotator": names,
-        "answers": facts.answers // kinds,
-        "accuracy": facts.accuracy,
-        "accuracy_low": facts.low,
-        "accuracy_high": facts.high,
-        **({} if against is None else against.columns()),
-        "bits_per_label": facts.bits,
-        "agreement_with_consensus": facts.consensus,
-        "spammer": facts.spammer,
-        "spammer_score": facts.score,
-        "spammer_p": facts.p,
-    }
-    columns |= {f"bias_to_{name}": facts.bias[:, place] for place, name in enumerate(answers)}
-    columns["source"] = [source] * len(names)
-    return pa.Table.from_pydict(columns)
-
-
-def _confusion_table(facts: AnnotatorFacts, dataset: CrowdDataset, answers: Sequence[str]) -> pa.Table:
-    annotator, true, given = facts.cell.T
-    return pa.Table.from_pydict(
-        {
-            "annotator": texts_at(dataset.annotator_names, annotator),
-            "true": texts_at(answers, true),
-            "given": texts_at(answers, given),
-            "expected": facts.expected,
-        }
-    )
-
-
-def _next_table(
-    fitted: Fitted,
-    told: Float64[np.ndarray, " questions"],
-    questions: Questions | None,
-    code: np.ndarray | Sequence[int],
-    matrices: Matrices | None = None,
-) -> pa.Table:
-    dataset, n_items = fitted.dataset, fitted.training.n_items
-    gain = told.reshape(n_items, -1).sum(axis=1)  # multi-label: the sum over the classes of an item
-    order = np.argsort(-gain, kind="stable")
-    answers = answers_per_item(fitted.training.annotations, multilabel=dataset.scale == "multilabel").astype(np.int64)
-    columns: dict[str, Any] = {
-        "item": texts_at(dataset.item_names, fitted.code[order]),
-        "gain_bits": gain[order],
-        "answers": answers[order],
-    }
-    if questions is not None and matrices is not None and len(code):
-        asked = whom_to_ask(questions, order[:_MOST_ASKED], matrices, np.asarray(code))
-        called = {one: escaped(dataset.annotator_names[one]) for one in {one for ones in asked for one in ones}}
-        names = [JOIN.join(called[one] for one in ones) for ones in asked]
-        columns["ask"] = names + [""] * (n_items - len(names))
-    return pa.Table.from_pydict(columns)
-
-
 def _entropy(probs: ItemProbs, *, multilabel: bool) -> Float64[np.ndarray, " items"]:
     return (_plogp(probs) + _plogp(1.0 - probs) if multilabel else _plogp(probs)).sum(axis=1)
 
 
 def _plogp(probs: ItemProbs) -> ItemProbs:
     return -(probs * np.log(np.maximum(probs, LOG_FLOOR)))
+
+
+def texts_at(names: Sequence[str], codes: np.ndarray) -> Any:
+    """Returns the names with these codes, as a column of texts."""
+    return Names.of(names).take(codes).array
+
+
+def coded_texts(names: Sequence[str], codes: np.ndarray) -> Any:
+    """Returns the same as a column of codes, four bytes per row; `with_texts` turns them into texts."""
+    indices: Any = pa.array(codes.astype(np.int32, copy=False))
+    return pa.DictionaryArray.from_arrays(indices, Names.of(names).array)
+
+
+def with_texts(table: pa.Table) -> pa.Table:
+    """Returns a table with texts in place of codes."""
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(place, name, column.cast(pa.string()))
+    return table
+
+
+def class_columns(labels: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Returns a distinct column name for each class: its label, or a form such as `p(item)` where another column of the
+    table has that name.
+
+    Args:
+        labels: labels of the classes, all different.
+        others: names of the table's other columns.
+    """
+    taken = {*labels, *others}
+    names: list[str] = []
+    for label in labels:
+        name = label
+        while name in others or (name != label and name in taken):
+            name = f"p({name})"
+        taken.add(name)
+        names.append(name)
+    return names

@@ -4,21 +4,18 @@ A template is one file with a constant `TEMPLATE = StudyTemplate(...)`. A sweep 
 {template: NAME, ...knobs}`. Its report is data (sentences, curves, tables), which `views/` draw.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from crowdsweep.errors import BadInput, SweepFileError, UnknownName
-from crowdsweep.record.array_names import ItemScores
+from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.registry import discovery
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 Cell = str | float | int | None
-_GOLD_MODELS = "crowdsweep.gold_models"
-_DATASETS = "crowdsweep.datasets"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,47 +140,6 @@ class StudyReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyTemplate:
-    """A kind of sweep with one question.
-
-    Attributes:
-        name: its name in sweep files; the file's name with dashes.
-        title: the question, one line.
-        knobs: settings by name.
-        plans: (checked knobs, sweep) → the sweep with the study's axis in its datasets. Pure: the same arguments give
-            the same sweep; nothing is run or drawn.
-        summarise: (table of results, checked knobs) → report. Uses the rows of the report phase; also works on an
-            unfinished sweep, and on one where trials failed.
-        summarise_by_item: like `summarise`, with the scores of single items for intervals that vary over items;
-            replaces `summarise` where it is given.
-        axis: the dataset parameter that the study varies; empty where it varies something else.
-        along: what the axis counts, in words: `labels per item`.
-    """
-
-    name: str
-    title: str
-    knobs: Mapping[str, StudySetting]
-    plans: Callable[[Mapping[str, Any], SweepConfig], SweepConfig]
-    summarise: Callable[[pa.Table, Mapping[str, Any]], StudyReport]
-    summarise_by_item: Callable[[pa.Table, Mapping[str, Any], ItemScores], StudyReport] | None = None
-    axis: str = ""
-    along: str = ""
-
-
-def with_gold_models(table: pa.Table, labels: Iterable[str]) -> pa.Table:
-    """Returns the table with the labels (names) of models that saw gold in its metadata, where templates read them."""
-    return table.replace_schema_metadata(
-        {**_metadata(table), _GOLD_MODELS.encode(): json.dumps(sorted(labels)).encode()}
-    )
-
-
-def gold_models(table: pa.Table) -> frozenset[str]:
-    """Returns the labels (names) of a table's models that saw gold: upper bounds, which no finding may call best."""
-    written = (table.schema.metadata or {}).get(_GOLD_MODELS.encode())
-    return frozenset(json.loads(written)) if written else frozenset()
-
-
-@dataclass(frozen=True, kw_only=True)
 class ScoredBy:
     """How the models of a dataset are scored.
 
@@ -196,28 +152,50 @@ class ScoredBy:
     heldout: float = 0.0
 
 
-def with_datasets(table: pa.Table, datasets: Mapping[str, ScoredBy]) -> pa.Table:
-    """Returns the table with the scoring of its datasets in its metadata, where templates read it."""
-    told = json.dumps({name: vars(one) for name, one in datasets.items()})
-    return table.replace_schema_metadata({**_metadata(table), _DATASETS.encode(): told.encode()})
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StudyResults:
+    """The results that a template answers its question by; of an unfinished sweep, or one where trials failed, too.
 
-
-def scored_by(table: pa.Table, dataset: str) -> ScoredBy:
-    """Returns how a dataset's models are scored: by gold where the table does not say.
-
-    Args:
-        table: of results.
-        dataset: its name, possibly followed by parameters in parentheses.
+    Attributes:
+        table: of results, a row per trial; only rows of the phase `report` count.
+        gold_models: labels (names) of models that saw gold: upper bounds, which no finding may call best.
+        datasets: name of a dataset → how its models are scored; by gold where it is not there.
+        item_scores: looks up the scores of single items, for intervals that vary over items.
     """
-    written = (table.schema.metadata or {}).get(_DATASETS.encode())
-    known: Mapping[str, Any] = json.loads(written) if written else {}
-    fitting = (name for name in known if dataset == name or dataset.startswith(f"{name} ("))
-    name = max(fitting, key=len, default=None)
-    return ScoredBy() if name is None else ScoredBy(**known[name])
+
+    table: pa.Table
+    gold_models: frozenset[str] = frozenset()
+    datasets: Mapping[str, ScoredBy] = field(default_factory=dict[str, ScoredBy])
+    item_scores: ItemScores = no_item_scores
+
+    def scored_by(self, dataset: str) -> ScoredBy:
+        """Returns how the models of a dataset are scored; parameters in parentheses may follow its name."""
+        fitting = (name for name in self.datasets if dataset == name or dataset.startswith(f"{name} ("))
+        return self.datasets.get(max(fitting, key=len, default=""), ScoredBy())
 
 
-def _metadata(table: pa.Table) -> dict[bytes, bytes]:
-    return dict(table.schema.metadata or {})
+@dataclass(frozen=True, kw_only=True)
+class StudyTemplate:
+    """A kind of sweep with one question.
+
+    Attributes:
+        name: its name in sweep files; the file's name with dashes.
+        title: the question, one line.
+        knobs: settings by name.
+        plans: (checked knobs, sweep) → the sweep with the study's axis in its datasets. Pure: the same arguments give
+            the same sweep; nothing is run or drawn.
+        summarise: (results, checked knobs) → report.
+        axis: the dataset parameter that the study varies; empty where it varies something else.
+        along: what the axis counts, in words: `labels per item`.
+    """
+
+    name: str
+    title: str
+    knobs: Mapping[str, StudySetting]
+    plans: Callable[[Mapping[str, Any], SweepConfig], SweepConfig]
+    summarise: Callable[[StudyResults, Mapping[str, Any]], StudyReport]
+    axis: str = ""
+    along: str = ""
 
 
 def template_names() -> list[str]:

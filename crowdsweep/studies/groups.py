@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite
 
 import numpy as np
-import pyarrow as pa
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.shown import show_with_interval
-from crowdsweep.record.array_names import ItemScores
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis
-from crowdsweep.studies.contract import scored_by
+from crowdsweep.studies.contract import StudyResults
 
 AXIS = "redundancy"
 SIZE = "n_annotations"
@@ -73,14 +71,14 @@ class Group:
         return None if found is None else show_with_interval(found, self.metric)
 
 
-def groups_of(table: pa.Table, item_scores: ItemScores) -> Iterator[Group]:
+def groups_of(results: StudyResults) -> Iterator[Group]:
     """Yields the models of each dataset in groups, by the first metric of `_QUALITY` that each model has.
 
     So models that label test items come first. Models that label training items only have a group where these have
     gold.
     """
-    for dataset, models in along_axis(table, AXIS, [*_QUALITY, SIZE], item_scores).items():
-        by = scored_by(table, dataset)
+    for dataset, models in along_axis(results.table, AXIS, [*_QUALITY, SIZE], results.item_scores).items():
+        by = results.scored_by(dataset)
         copy = _all_labels(models)
         every = Group(dataset=dataset, metric="", models=models, all_labels=copy, heldout=by.heldout, why="")
         every, why = _with_mean(every), ""

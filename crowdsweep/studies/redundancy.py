@@ -10,12 +10,9 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-import pyarrow as pa
-
 from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.known import HELDOUT
 from crowdsweep.metrics.wording import readable
-from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.studies.allocation import ADAPTIVE, PARAMETER, allocation_part, by_allocation
 from crowdsweep.studies.axis import ModelsAlong, along_axis, curve_over, log_spaced
 from crowdsweep.studies.contract import (
@@ -23,12 +20,12 @@ from crowdsweep.studies.contract import (
     Curve,
     StudyNumber,
     StudyReport,
+    StudyResults,
     StudySetting,
     StudyTable,
     StudyTemplate,
     amount,
     expand_datasets,
-    gold_models,
     positive_number,
     true_or_false,
     unless_left_out,
@@ -102,14 +99,13 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
     return replace(config, datasets=tuple(found))
 
 
-def summarise(table: pa.Table, knobs: Mapping[str, Any], item_scores: ItemScores = no_item_scores) -> StudyReport:
+def summarise(results: StudyResults, knobs: Mapping[str, Any]) -> StudyReport:
     """Returns the report: curves against labels per item, what each model needs, and where fewer labels suffice."""
-    gold = gold_models(table)
-    evenly, adaptively = by_allocation(table)
-    groups = list(groups_of(evenly, item_scores))
+    evenly, adaptively = by_allocation(results.table)
+    groups = list(groups_of(replace(results, table=evenly)))
     told = {group.metric for group in groups}
-    adaptive = along_axis(adaptively, AXIS, [*sorted(told), SIZE], item_scores)
-    told_of = [_part(group, gold, knobs, adaptive.get(group.dataset, {})) for group in groups]
+    adaptive = along_axis(adaptively, AXIS, [*sorted(told), SIZE], results.item_scores)
+    told_of = [_part(group, results.gold_models, knobs, adaptive.get(group.dataset, {})) for group in groups]
     parts = [one.report for one in told_of]
     findings = [finding for part in parts for finding in part.findings[:1]]  # the first of every dataset, then the rest
     findings += [finding for part in parts for finding in part.findings[1:]]
@@ -330,7 +326,6 @@ TEMPLATE = StudyTemplate(
     },
     plans=plans,
     summarise=summarise,
-    summarise_by_item=summarise,
     axis=AXIS,
     along="labels per item",
 )

@@ -8,20 +8,17 @@ draw. The question and the axis are those of the Crowd Mixture Model's first exp
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.studies.axis import ModelsAlong, along_axis, curve_over, first_metric, shown
 from crowdsweep.studies.contract import (
     Curve,
     StudyReport,
+    StudyResults,
     StudySetting,
     StudyTable,
     StudyTemplate,
     expand_datasets,
-    gold_models,
-    scored_by,
     whole_numbers,
 )
 from crowdsweep.studies.costs_along import costs_table, growing
@@ -40,22 +37,22 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
     return expand_datasets(config, entries, _AXIS, knobs[_AXIS])
 
 
-def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
+def summarise(results: StudyResults, knobs: Mapping[str, Any]) -> StudyReport:
     """Returns the report: quality against the number of annotators, what it costs, and which models gain or lose.
 
     The curves are of accuracy, divergences and held-out likelihood.
     """
+    table, gold = results.table, results.gold_models
     metric = first_metric(table, _QUALITY)
     if metric is None:
         return StudyReport(title=TEMPLATE.title, findings=["No trial has finished yet."])
     found = along_axis(table, _AXIS, [metric, *_BESIDE, _ACTIVE])
-    gold = gold_models(table)
     findings: list[str] = []
     curves: list[Curve] = []
     tables: list[StudyTable] = []
     for dataset, models in found.items():
         findings += _findings(dataset, {name: models[name] for name in models if name not in gold}, metric)
-        heldout = scored_by(table, dataset).heldout
+        heldout = results.scored_by(dataset).heldout
         for name in (metric, *_BESIDE):
             if any(point.by_seed.get(name) for points in models.values() for point in points.values()):
                 title = f"{dataset}: {readable(name)} against annotators"

@@ -4,7 +4,7 @@ import logging
 import shlex
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.errors import BadInput
@@ -14,7 +14,7 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
 from crowdsweep.views.figures import heat_map, to_png
 from crowdsweep.views.mlflow.page import sweep_page
-from crowdsweep.views.report_files import written_files
+from crowdsweep.views.report_files import WRITTEN, written_files
 
 _LOOK_S = 0.1
 _PATIENCE_S = 60.0
@@ -22,12 +22,15 @@ _PATIENCE_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-def show_when_ended(found: AnalysedSweep, uri: str | None = None, *, lacks: str = "") -> None:
+def show_when_ended(
+    found: AnalysedSweep, files: Mapping[str, bytes], uri: str | None = None, *, lacks: str = ""
+) -> None:
     """Writes the page of a sweep that has ended into MLflow. Never raises: one warning says what MLflow lacks, with the
     command that makes up for it.
 
     Args:
         found: the sweep.
+        files: its report.
         uri: MLflow's tracking URI from the sweep file; the record has it without secrets.
         lacks: what MLflow lacks already, in words: `3 trials`.
     """
@@ -38,7 +41,7 @@ def show_when_ended(found: AnalysedSweep, uri: str | None = None, *, lacks: str 
 
     def write() -> None:
         try:
-            publish(found, tracking_uri(store, uri or tracking.get("uri")))
+            publish(found, files, tracking_uri(store, uri or tracking.get("uri")))
             failed.clear()
         except (BadInput, OSError) as error:
             failed[:] = [str(error)]
@@ -81,7 +84,7 @@ def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None
     found = analysed(store)
     place = recorded_uri(store, found.state.config, uri)
     try:
-        publish(found, place)
+        publish(found, written_files(store), place)
     except OSError as error:
         raise BadInput(
             f"MLflow at {without_credentials(place)}: the sweep's own page cannot be written: {error}; see to it, then "
@@ -104,9 +107,9 @@ def rebuild_runs(store: Store, uri: str | None = None) -> str:
     return f"{without_credentials(place)}: {done}"
 
 
-def publish(found: AnalysedSweep, uri: str) -> None:
-    """Writes the page of a sweep into MLflow at a URI, in place of an earlier one."""
+def publish(found: AnalysedSweep, files: Mapping[str, bytes], uri: str) -> None:
+    """Writes the page of a sweep, with the files of its report, into MLflow at a URI, in place of an earlier one."""
     from crowdsweep.tracking.mlflow_page import publish  # noqa: PLC0415 - mlflow takes seconds to import
 
     experiment = found.state.config.get("tracking", {}).get("experiment") or found.state.name
-    publish(uri, experiment, sweep_page(found, written_files(found.store)))
+    publish(uri, experiment, sweep_page(found, {name: files[name] for name in WRITTEN if name in files}))

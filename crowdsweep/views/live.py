@@ -22,6 +22,7 @@ from crowdsweep.errors import CrowdsweepError, plain
 from crowdsweep.record.events import Event, SweepStarted
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store, store_named
+from crowdsweep.views.page.underway import underway
 from crowdsweep.views.report_files import write_files
 
 EVERY = 10
@@ -68,7 +69,7 @@ def live_report(
         found, now = analysed(store), latest()
         if (found.state.rows, now) != seen or not found.is_at_work:
             first, seen = seen is None, (found.state.rows, now)
-            page = write_files(found, refresh=every if found.is_at_work else 0, now=now)
+            page = write_files(found, underway(found, every, now))
             if first:
                 announce(page)
         if not found.is_at_work:

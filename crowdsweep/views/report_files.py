@@ -3,12 +3,12 @@
 import io
 import logging
 import shlex
+from collections.abc import Mapping
 
 import pyarrow.parquet
 
 from crowdsweep.analysis.flat_tables import comparison_table, study_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
-from crowdsweep.analysis.underway.now import Now
 from crowdsweep.errors import NotWritten, error_words
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replace_files
@@ -19,9 +19,11 @@ from crowdsweep.record.store_files import STORE, STUDY_FILE
 from crowdsweep.record.store_uri import Store
 from crowdsweep.views.figures.of_report import pictures
 from crowdsweep.views.page.page import render_page
-from crowdsweep.views.tables.reading import comparison_in_latex, comparison_in_markdown
+from crowdsweep.views.page.underway import Underway
+from crowdsweep.views.tables.reading import comparison_for_reading
 
-WRITTEN = ("report.html", "table.md", "table.csv", "table.tex")
+PAGE = "report.html"
+WRITTEN = (PAGE, "table.md", "table.csv", "table.tex")
 """Files that MLflow shows too."""
 
 _log = logging.getLogger(__name__)
@@ -49,30 +51,39 @@ def write_report(store: Store) -> Store:
     return write_files(analysed(store))
 
 
-def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = None) -> Store:
-    """Writes the files of `write_report`, for a sweep that has been read.
+def write_files(found: AnalysedSweep, running: Underway | None = None) -> Store:
+    """Writes the files of `write_report`, for a sweep that has been read; `running` as for `render_page`."""
+    put_in_store(found, rendered(found, running))
+    return found.store / PAGE
 
-    Args:
-        found: the sweep.
-        refresh: seconds after which the page reloads itself while the sweep runs; 0 for never.
-        now: what the sweep's driver says of this moment; None where it says nothing.
-    """
-    store = found.store
+
+def rendered(found: AnalysedSweep, running: Underway | None = None) -> dict[str, bytes]:
+    """Returns the files of `write_report` by name."""
+    texts = {**_for_programs(found), **comparison_for_reading(found), PAGE: render_page(found, running)}
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(found.results(), parquet)
-    texts = {
-        "table.csv": to_csv(comparison_table(found.comparison)),
-        "table.md": comparison_in_markdown(found),
-        "table.tex": comparison_in_latex(found.comparison),
-        "report.html": render_page(found, refresh, now),
-    }
-    if found.study is not None and found.study.numbers:
-        texts[STUDY_FILE] = to_csv(study_table(found.study))
-    files = {
+    return {
         "results.parquet": parquet.getvalue(),
         **dict(pictures(found.maps)),
         **{name: text.encode(errors="backslashreplace") for name, text in texts.items()},
     }
+
+
+def _for_programs(found: AnalysedSweep) -> dict[str, str]:
+    """Returns the comparison, and the numbers of a study where there are some, as tables for programs."""
+    tables = {"table.csv": comparison_table(found.comparison)}
+    if found.study is not None and found.study.numbers:
+        tables[STUDY_FILE] = study_table(found.study)
+    return {name: to_csv(table) for name, table in tables.items()}
+
+
+def put_in_store(found: AnalysedSweep, files: Mapping[str, bytes]) -> None:
+    """Writes the files of a sweep's report into its store: all of them, or none.
+
+    Raises:
+        NotWritten, NotOurs: as for `write_report`.
+    """
+    store = found.store
     try:
         with as_folder(store, STORE, write=True) as folder:
             replace_files(folder, STORE, files, make=False)  # a store that was removed meanwhile stays removed
@@ -88,7 +99,6 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = Non
             "%s`, then run the same sweep again, which runs those trials again",
             *(store, gone, store / FOLDER, store),
         )
-    return store / "report.html"
 
 
 def written_files(store: Store) -> dict[str, bytes]:

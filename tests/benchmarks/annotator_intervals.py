@@ -24,8 +24,9 @@ from simulated_crowds import crowds
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import CrowdsweepError
+from crowdsweep.labelling.crowd_tables import crowd_tables
 from crowdsweep.labelling.fitted import fit_everything
-from crowdsweep.labelling.tables import crowd_tables
+from crowdsweep.labelling.labelled import labelled_items
 
 MODELS = ("majority-vote", "one-coin", "hierarchical-dawid-skene", "dawid-skene")
 Found = list[tuple[np.ndarray, np.ndarray]]
@@ -63,7 +64,7 @@ def main() -> int:
 
 def _table(model: str, data: CrowdDataset):
     try:
-        return crowd_tables(fit_everything(model, {}, data, {}, n_seeds=1)).annotators
+        return crowd_tables(labelled_items(fit_everything(model, {}, data, {}, n_seeds=1))).annotators
     except CrowdsweepError:  # it cannot take votes
         return None
 

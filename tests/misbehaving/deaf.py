@@ -50,5 +50,5 @@ TEMPLATE = StudyTemplate(
     title="Why hurry?",
     knobs={},
     plans=lambda knobs, config: config,
-    summarise=lambda table, knobs: StudyReport(title=f"{wait_for_ever()}"),
+    summarise=lambda results, knobs: StudyReport(title=f"{wait_for_ever()}"),
 )

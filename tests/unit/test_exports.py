@@ -52,9 +52,8 @@ def dataset():
 def files_of(dataset, *forms):
     fitted = fit_everything("dawid-skene", {}, dataset, {})
     labelled = labelled_items(fitted)
-    exports = Exports(forms=forms)
-    exports.check(fitted.dataset)
-    return labelled, exports.files(labelled, fitted)
+    writers = Exports(forms=forms).writers(fitted.dataset)
+    return labelled, {name: content for write in writers for name, content in write(labelled).items()}
 
 
 def test_label_studio_gets_predictions_and_the_interface_that_shows_them(dataset):
@@ -128,7 +127,7 @@ def test_an_interface_that_cannot_show_the_predictions_is_refused(dataset, tmp_p
     file = tmp_path / "project.xml"
     file.write_text(interface)
     with pytest.raises(BadInput, match=re.escape(message)):
-        Exports(forms=["label-studio"], interface=file).check(dataset)
+        Exports(forms=["label-studio"], interface=file).writers(dataset)
 
 
 def test_several_classes_an_item_want_several_choices(dataset, tmp_path):
@@ -136,17 +135,17 @@ def test_several_classes_an_item_want_several_choices(dataset, tmp_path):
     file.write_text(PROJECT)
     several = replace(dataset, scale="multilabel")
     with pytest.raises(BadInput, match='expected choice="multiple"'):
-        Exports(forms=["label-studio"], interface=file).check(several)
+        Exports(forms=["label-studio"], interface=file).writers(several)
     file.write_text(PROJECT.replace('name="mood"', 'name="mood" choice="multiple"'))
-    Exports(forms=["label-studio"], interface=file).check(several)
+    Exports(forms=["label-studio"], interface=file).writers(several)
     for form in ("crowd-kit", "cleanlab"):
         with pytest.raises(BadInput, match=f"--export {form}: it wants one class"):
-            Exports(forms=[form]).check(several)
+            Exports(forms=[form]).writers(several)
 
 
 def test_an_interface_without_label_studio_is_a_mistake(dataset, tmp_path):
     with pytest.raises(BadInput, match="add --export label-studio"):
-        Exports(forms=["cleanlab"], interface=tmp_path / "project.xml").check(dataset)
+        Exports(forms=["cleanlab"], interface=tmp_path / "project.xml").writers(dataset)
 
 
 @pytest.mark.filterwarnings("ignore:The (inplace|copy) keyword")  # crowd-kit's, under pandas 3.1 (2026-11)

@@ -11,11 +11,11 @@ import pytest
 from crowdsweep.arrays import sparse_zeros
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
-from crowdsweep.labelling.answers import answers_table
+from crowdsweep.labelling.crowd_tables import crowd_tables
 from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.labelling.labelled import Labelled, labelled_items
 from crowdsweep.labelling.questions import questions_of
-from crowdsweep.labelling.tables import crowd_tables, labels_table, probabilities_table
+from crowdsweep.labelling.tables import answers_table, labels_table, probabilities_table
 from crowdsweep.models._stacked import stack
 
 N_ROWS = 300_000
@@ -76,10 +76,10 @@ def test_labels_of_very_many_classes_take_one_table_of_items_and_classes() -> No
     def label() -> None:
         fitted = fit_everything("majority-vote", {}, data, {})
         labelled = labelled_items(fitted)
-        labels_table(labelled, data), answers_table(fitted, labelled), crowd_tables(fitted, labelled)
-        probabilities_table(labelled, data), probabilities_table(labelled, data, raw=True)
+        labels_table(labelled), answers_table(labelled), crowd_tables(labelled)
+        probabilities_table(labelled), probabilities_table(labelled, raw=True)
 
-    labels_table(labelled_items(fit_everything("majority-vote", {}, data, {})), data)  # what is imported late
+    labels_table(labelled_items(fit_everything("majority-vote", {}, data, {})))  # what is imported late
     assert peak_of(label) < 1.75 * 8 * N_MANY**2
 
 
@@ -95,7 +95,7 @@ def test_what_is_said_does_not_depend_on_the_pieces(piece: int, monkeypatch: pyt
     np.testing.assert_array_equal(whole[:100], np.eye(120)[:100])
     assert np.isnan(labelled.model_at(np.arange(21))).all()
     np.testing.assert_allclose(whole.sum(axis=1), 1.0)
-    table = labels_table(labelled, rest)
+    table = labels_table(labelled)
     assert table["labelled_by"].to_pylist() == ["gold"] * 100 + ["annotations"] * 50
     np.testing.assert_array_equal(table["probability"].to_numpy(), whole.max(axis=1))
     given = np.bincount(rest.annotations.item, minlength=150)

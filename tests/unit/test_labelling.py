@@ -21,12 +21,13 @@ from crowdsweep.data.on_disk.folder import write_folder
 from crowdsweep.labelling.annotators import annotator_facts, spammer_scores
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.crowd import crowd_of
+from crowdsweep.labelling.crowd_tables import crowd_tables
 from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.labelling.labelled import labelled_items
 from crowdsweep.labelling.next_items import gains
 from crowdsweep.labelling.others import answers_and_others
 from crowdsweep.labelling.questions import Questions, questions_of
-from crowdsweep.labelling.tables import crowd_tables, labels_table
+from crowdsweep.labelling.tables import labels_table
 
 
 def crowd(item, annotator, label, *, n_items, n_annotators, n_classes, features=None):
@@ -102,7 +103,7 @@ def test_ten_planted_spammers_among_a_hundred_are_found(n_classes, model):
         label[annotator == spammer] = random.choice(n_classes, 60, p=shares)
     features = (random.normal(size=(600, n_classes)) + 2 * np.eye(n_classes)[gold]).astype(np.float32)
     data = crowd(item, annotator, label, n_items=600, n_annotators=100, n_classes=n_classes, features=features)
-    table = crowd_tables(fit_everything(model, {}, data, {}, n_seeds=1)).annotators
+    table = crowd_tables(labelled_items(fit_everything(model, {}, data, {}, n_seeds=1))).annotators
     assert table is not None
     said = np.array(table["spammer"].to_pylist())
     assert (said[:10] == "yes").all()
@@ -157,7 +158,7 @@ def test_few_answers_tell_nothing_of_spamming():
     label = answers_of(random, gold, item, np.full(250, 0.9), 3)
     item, annotator = np.append(item, [0, 1]), np.append(annotator, [5, 5])
     data = crowd(item, annotator, np.append(label, [0, 0]), n_items=50, n_annotators=6, n_classes=3)
-    table = crowd_tables(fit_everything("dawid-skene", {}, data, {})).annotators
+    table = crowd_tables(labelled_items(fit_everything("dawid-skene", {}, data, {}))).annotators
     assert table is not None
     assert table["spammer"].to_pylist() == ["no"] * 5 + ["unclear"]
 
@@ -204,7 +205,9 @@ def test_labelling_what_tells_most_raises_accuracy_more_than_chance():
             return (fitted.item_probs.argmax(axis=1) == gold).mean()
 
         data = crowd(item, annotator, label, n_items=1000, n_annotators=40, n_classes=3)
-        ranked = crowd_tables(fit_everything("dawid-skene", {}, data, {})).next_items["item"].to_pylist()
+        ranked = (
+            crowd_tables(labelled_items(fit_everything("dawid-skene", {}, data, {}))).next_items["item"].to_pylist()
+        )
         top = np.array([int(name[1:]) for name in ranked[:100]])
         better += with_more(top) > with_more(random.permutation(1000)[:100])
     assert better >= 19
@@ -385,8 +388,8 @@ def test_other_peoples_folders_are_left_alone(tmp_path, capsys):
 def test_multi_label_answers_have_labels_and_annotators(shared_data):
     data = catalogue.load(str(shared_data / "medical-relations"), {})
     fitted = fit_everything("majority-vote", {}, data, {})
-    labels = labels_table(labelled_items(fitted), data)
-    tables = crowd_tables(fitted)
+    labelled = labelled_items(fitted)
+    labels, tables = labels_table(labelled), crowd_tables(labelled)
     assert labels.num_rows == 3142
     assert any("|" in label for label in labels["label"].to_pylist())
     assert tables.annotators is not None
@@ -396,6 +399,6 @@ def test_multi_label_answers_have_labels_and_annotators(shared_data):
 
 def test_anonymous_votes_have_no_table_of_annotators(shared_data):
     data = catalogue.load(str(shared_data / "stemming"), {})
-    tables = crowd_tables(fit_everything("majority-vote", {}, data, {}))
+    tables = crowd_tables(labelled_items(fit_everything("majority-vote", {}, data, {})))
     assert tables.annotators is None
     assert "ask" not in tables.next_items.column_names

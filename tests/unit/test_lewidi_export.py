@@ -70,7 +70,7 @@ def twin_of(fitted: Fitted, item: str, who: str, several: bool) -> Any:
 def test_each_annotator_who_was_asked_is_predicted(tmp_path: Path, several: bool, same_ids: bool) -> None:
     dataset = dataset_of(tmp_path / "VEN", several=several, same_ids=same_ids)
     fitted = fit_everything("majority-vote" if several else "dawid-skene", {}, dataset, {}, n_seeds=1)
-    files = lewidi(labelled_items(fitted), fitted)
+    files = lewidi(labelled_items(fitted))
     assert set(files) == {f"lewidi-{split}-{kind}.tsv" for split in ("train", "dev", "test") for kind in ("soft", "pe")}
     given_items = {
         split: json.loads((tmp_path / "VEN" / f"VEN_{split}.json").read_text()) for split in ("train", "test")
@@ -94,5 +94,5 @@ def test_each_annotator_who_was_asked_is_predicted(tmp_path: Path, several: bool
 def test_what_is_rounded_sums_to_one(tmp_path: Path) -> None:
     dataset = dataset_of(tmp_path / "VEN", several=False, same_ids=False)
     fitted = fit_everything("dawid-skene", {}, dataset, {}, n_seeds=1)
-    soft = lines_of(lewidi(labelled_items(fitted), fitted), "lewidi-dev-soft.tsv")
+    soft = lines_of(lewidi(labelled_items(fitted)), "lewidi-dev-soft.tsv")
     assert all(abs(sum(told) - 1) < 1e-12 for told in soft.values())

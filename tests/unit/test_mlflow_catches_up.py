@@ -216,7 +216,7 @@ def project(store: Path) -> None:
     mirror.handle(journal.state.started[0])
     mirror.close()
     journal.close()
-    show_when_ended(analysed(store), lacks=mirror.lacks)
+    show_when_ended(analysed(store), written_files(store), lacks=mirror.lacks)
 
 
 def test_a_kill_at_any_write_is_made_up_for(
@@ -300,7 +300,7 @@ def test_what_cannot_be_shown_is_said_in_one_line(
     (store / "report.html").write_text("another report")
     killed_after(0)
     with caplog.at_level(logging.WARNING, logger="crowdsweep"):
-        show_when_ended(analysed(store))
+        show_when_ended(analysed(store), written_files(store))
     (told,) = [record.getMessage() for record in caplog.records]
     assert told.startswith("MLflow does not show the report as it is now: ")
     assert told.endswith(f"`crowdsweep mirror {store}` makes up for it")

@@ -97,18 +97,17 @@ def test_labels_are_renewed_of_a_folder_that_was_moved_and_of_no_other(tmp_path:
     same, labels = load(str(birds), {}).fingerprint, tmp_path / "labels"
     labels.mkdir()
 
-    def place(dataset: str, fingerprint: str, given: str = "") -> str:
+    def place(dataset: str, fingerprint: str) -> str:
         recipe = {"dataset": dataset, "fingerprint": fingerprint}
         (labels / RECIPE).write_text(yaml.safe_dump({name: value for name, value in recipe.items() if value}))
-        return default_folder(labels, str(birds), given).name
+        return default_folder(labels, str(birds), same).name
 
     gone = str(tmp_path / "old" / "birds")
-    for given in ("", same):  # of a dataset, and of a sweep, whose record knows the fingerprint
-        assert place(str(birds), "earlier", given) == "labels"
-        assert place(gone, same, given) == "labels"
-        assert place(gone, "another", given) == "labels-birds"
-        assert place(gone, "", given) == "labels-birds"
-        assert place("anesthesia", same, given) == "labels-birds"  # a dataset of the catalogue
+    assert place(str(birds), "earlier") == "labels"
+    assert place(gone, same) == "labels"
+    assert place(gone, "another") == "labels-birds"
+    assert place(gone, "") == "labels-birds"
+    assert place("anesthesia", same) == "labels-birds"  # a dataset of the catalogue
     copy = tmp_path / "copy" / "birds"
     shutil.copytree(birds, copy)
     assert place(str(copy), same) == "labels-birds"  # two folders, of the same data

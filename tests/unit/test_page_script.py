@@ -13,6 +13,7 @@ from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.underway.now import Now, RunningTrial
 from crowdsweep.record.journal import Journal
 from crowdsweep.views.page.page import render_page
+from crowdsweep.views.page.underway import underway
 from crowdsweep.views.report_files import write_report
 
 HOSTILE = "</script><script>alert(1)</script>\" onload='alert(2)"
@@ -76,9 +77,14 @@ def test_one_script_runs_and_the_policy_names_it(tmp_path: Path) -> None:
     )
 
 
+def page_of(store: Path, now: Now | None = None) -> str:
+    found = analysed(store)
+    return render_page(found, underway(found, 10, now))
+
+
 def test_names_of_strangers_bring_no_element_and_no_handler(tmp_path: Path) -> None:
     with closing(at_work(tmp_path)):
-        page = render_page(analysed(tmp_path), 10, NOW)
+        page = page_of(tmp_path, NOW)
     tags = Tags(page).found
     assert sum(tag == "script" for tag, _ in tags) == 1
     assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
@@ -87,9 +93,9 @@ def test_names_of_strangers_bring_no_element_and_no_handler(tmp_path: Path) -> N
 
 def test_a_sweep_that_runs_shows_slots_failures_and_curves(tmp_path: Path) -> None:
     with closing(at_work(tmp_path)):
-        page = render_page(analysed(tmp_path), 10, NOW)
-        without = render_page(analysed(tmp_path), 10)
-    ended = render_page(analysed(tmp_path), 10, NOW)
+        page = page_of(tmp_path, NOW)
+        without = page_of(tmp_path)
+    ended = page_of(tmp_path, NOW)
     text = page[page.index('<section id="underway"') : page.index('<section id="answer"')]
     assert "2 of 4 slots at work · 1:05 gone, about 3 min left · 1 lost on the way" in text
     cells = re.findall(r">([^<]*)</td>", text)

@@ -72,7 +72,7 @@ TEMPLATE = StudyTemplate(
     title="t",
     knobs={},
     plans=lambda knobs, config: config,
-    summarise=lambda table, knobs: StudyReport(title="t"),
+    summarise=lambda results, knobs: StudyReport(title="t"),
 )
 """
 

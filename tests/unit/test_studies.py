@@ -16,15 +16,12 @@ from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.contract import (
     ScoredBy,
     StudyReport,
+    StudyResults,
     StudyTable,
     check_settings,
     expand_study,
     find_template,
-    gold_models,
-    scored_by,
     template_names,
-    with_datasets,
-    with_gold_models,
 )
 from crowdsweep.studies.groups import Group
 from crowdsweep.studies.labels_needed import Match, cheaper_matches, need_of
@@ -150,12 +147,6 @@ def test_one_number_stands_for_a_list_of_one() -> None:
     assert check_settings(SPARSITY, {"annotators": 7})["annotators"] == (7,)
 
 
-def test_gold_models_travel_with_the_table() -> None:
-    table = pa.table({"a": [1]})
-    assert gold_models(table) == frozenset()
-    assert gold_models(with_gold_models(table, ["ideal", "stl"])) == {"ideal", "stl"}
-
-
 def test_labels_that_are_enough_by_hand() -> None:
     points = {
         1: _point(0.70, 0.72, 0.71),
@@ -212,7 +203,7 @@ def _redundancy(rows: Mapping[tuple[str, int | None], Sequence[Mapping[str, floa
     models = [{"name": name, "label": name, "params": {}} for name in dict.fromkeys(model for model, _ in rows)]
     table = results_table(folded(made_up_sweep(events, models=models)))
     by = {"d": ScoredBy(**knobs)} if knobs else {}
-    return REDUNDANCY.summarise(with_datasets(table, by), check_settings(REDUNDANCY, {}))
+    return REDUNDANCY.summarise(StudyResults(table=table, datasets=by), check_settings(REDUNDANCY, {}))
 
 
 def test_the_largest_number_is_all_labels_and_what_is_not_saturated_says_so() -> None:
@@ -251,7 +242,7 @@ def test_each_dataset_is_scored_by_what_it_has() -> None:
     events = made_up_trials("mv", "d", [{"train_accuracy": 0.7}])
     events += made_up_trials("mv", "e", [{"test_accuracy": 0.8}])
     table = results_table(folded(made_up_sweep(events, models=[{"name": "mv", "label": "mv", "params": {}}])))
-    report = REDUNDANCY.summarise(table, check_settings(REDUNDANCY, {}))
+    report = REDUNDANCY.summarise(StudyResults(table=table), check_settings(REDUNDANCY, {}))
     assert [curve.y_label for curve in report.curves] == ["train accuracy, %", "test accuracy, %"]
 
 
@@ -264,15 +255,16 @@ def test_held_out_scores_of_a_study_have_the_intervals_of_overlapping_splits() -
 
 
 def test_what_scores_a_dataset_is_found_by_its_name_and_its_settings() -> None:
-    table = with_gold_models(with_datasets(pa.table({"a": [1]}), {"a": ScoredBy(heldout=0.1)}), ["ideal"])
-    assert scored_by(table, "a (scenario: global)").heldout == 0.1
-    assert scored_by(table, "ab") == ScoredBy()
-    assert gold_models(table) == {"ideal"}
+    by = {"a": ScoredBy(heldout=0.1), "a (x": ScoredBy(heldout=0.2)}
+    results = StudyResults(table=pa.table({"a": [1]}), datasets=by)
+    assert results.scored_by("a (scenario: global)").heldout == 0.1
+    assert results.scored_by("a (x (scenario: global)").heldout == 0.2
+    assert results.scored_by("ab") == ScoredBy()
 
 
 def test_redundancy_report_states_the_need_and_draws_all_labels_last() -> None:
     table = _table({("a", 1): [0.6, 0.62], ("a", 3): [0.798, 0.802], ("a", None): [0.80, 0.80]}, axis="redundancy")
-    report = REDUNDANCY.summarise(table, check_settings(REDUNDANCY, {"labels_per_item": [1, 3]}))
+    report = REDUNDANCY.summarise(StudyResults(table=table), check_settings(REDUNDANCY, {"labels_per_item": [1, 3]}))
     assert "a needs 3 labels per item" in report.findings[0]
     drawn = report.curves[0]
     assert list(drawn.x_ticks.values()) == ["1", "3", "all"]
@@ -293,7 +285,7 @@ def test_sparsity_report_names_winners_moves_and_active_annotators() -> None:
         events += made_up_trials(model, "gaussians", metrics, dataset_params={"annotators": size})
     models = [{"name": name, "label": name, "params": {}} for name in ("cmm", "dl-em")]
     table = results_table(folded(made_up_sweep(events, models=models)))
-    report = SPARSITY.summarise(table, check_settings(SPARSITY, {"annotators": [100, 10000]}))
+    report = SPARSITY.summarise(StudyResults(table=table), check_settings(SPARSITY, {"annotators": [100, 10000]}))
     best, moves, overtaken = report.findings
     assert overtaken == "gaussians: cmm overtakes dl-em at about 200 annotators."
     assert "dl-em with 100 (95.0" in best
@@ -309,8 +301,8 @@ def test_sparsity_report_names_winners_moves_and_active_annotators() -> None:
 
 def test_models_that_saw_gold_win_nothing() -> None:
     rows = {("ideal", 100): [0.99, 0.98], ("cmm", 100): [0.9, 0.91]}
-    table = with_gold_models(_table(rows, axis="annotators"), ["ideal"])
-    report = SPARSITY.summarise(table, check_settings(SPARSITY, {"annotators": [100]}))
+    results = StudyResults(table=_table(rows, axis="annotators"), gold_models=frozenset({"ideal"}))
+    report = SPARSITY.summarise(results, check_settings(SPARSITY, {"annotators": [100]}))
     assert "cmm with 100" in report.findings[0]
     assert not any("ideal" in finding for finding in report.findings)
     assert {line.label: line.reference for line in report.curves[0].lines} == {"cmm": False, "ideal (saw gold)": True}
@@ -328,7 +320,8 @@ def plans(knobs, config):
     return replace(config, datasets=tuple(config.datasets))
 
 
-def summarise(table, knobs):
+def summarise(results, knobs):
+    table = results.table
     models = ", ".join(sorted(set(table["model"].to_pylist())))
     return StudyReport(title="Mine", findings=[f"{table.num_rows} trials of {models}"])
 

@@ -25,30 +25,34 @@ def plans(knobs: Any, config: Any) -> Any:
     return expand_datasets(config, config.datasets, "annotators", knobs["annotators"])
 
 
-def summarise(table: Any, knobs: Any) -> StudyReport:
-    seen = sorted({row["model"] for row in table.to_pylist() if row["status"] == "ok"})
+def summarise(results: Any, knobs: Any) -> StudyReport:
+    seen = sorted({row["model"] for row in results.table.to_pylist() if row["status"] == "ok"})
     return StudyReport(title="Sound", findings=[f"{name} was run" for name in seen], tables=[TABLE] if seen else [])
 
 
-def in_order(table: Any, knobs: Any) -> StudyReport:
-    report = summarise(table, knobs)
-    return replace(report, notes=[f"{row['model']} {row['dataset_params']}" for row in table.to_pylist()])
+def without(**part: Any) -> Any:
+    return lambda results, knobs: replace(summarise(results, knobs), **part)
 
 
-def first_value(table: Any, knobs: Any) -> StudyReport:
-    return StudyReport(title=f"{table.to_pylist()[0]['model']}")
+def in_order(results: Any, knobs: Any) -> StudyReport:
+    report = summarise(results, knobs)
+    return replace(report, notes=[f"{row['model']} {row['dataset_params']}" for row in results.table.to_pylist()])
 
 
-def first_good_value(table: Any, knobs: Any) -> StudyReport:
-    rows = table.to_pylist()
+def first_value(results: Any, knobs: Any) -> StudyReport:
+    return StudyReport(title=f"{results.table.to_pylist()[0]['model']}")
+
+
+def first_good_value(results: Any, knobs: Any) -> StudyReport:
+    rows = results.table.to_pylist()
     good = [row["test_accuracy"] for row in rows if row["status"] == "ok"]
-    return replace(summarise(table, knobs), notes=[str(good[0])] if rows else [])
+    return replace(summarise(results, knobs), notes=[str(good[0])] if rows else [])
 
 
-def third_seed(table: Any, knobs: Any) -> StudyReport:
-    rows = table.to_pylist()
+def third_seed(results: Any, knobs: Any) -> StudyReport:
+    rows = results.table.to_pylist()
     scores = {row["seed"]: row["test_accuracy"] for row in rows if row["status"] == "ok"}
-    return replace(summarise(table, knobs), notes=[f"{scores[1]:.3f}"] if scores else [])
+    return replace(summarise(results, knobs), notes=[f"{scores[1]:.3f}"] if scores else [])
 
 
 def never_the_same(knobs: Any, config: Any) -> Any:
@@ -70,9 +74,9 @@ BROKEN = {
     "never the same": ("check_plans_pure", {"plans": never_the_same}),
     "no row to look at": ("check_empty", {"summarise": first_value}),
     "no good row to look at": ("check_all_failed", {"summarise": first_good_value}),
-    "no title": ("check_whole", {"summarise": lambda table, knobs: replace(summarise(table, knobs), title="")}),
-    "no finding": ("check_whole", {"summarise": lambda table, knobs: replace(summarise(table, knobs), findings=[])}),
-    "no table": ("check_whole", {"summarise": lambda table, knobs: replace(summarise(table, knobs), tables=[])}),
+    "no title": ("check_whole", {"summarise": without(title="")}),
+    "no finding": ("check_whole", {"summarise": without(findings=[])}),
+    "no table": ("check_whole", {"summarise": without(tables=[])}),
     "a seed that failed": ("check_ragged", {"summarise": third_seed}),
     "rows as they come": ("check_order_free", {"summarise": in_order}),
 }

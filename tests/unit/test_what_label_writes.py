@@ -17,9 +17,8 @@ from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.labelling.chosen import chosen_of_dataset
 from crowdsweep.labelling.classifiers import load_classifier
-from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.folder import default_folder
-from crowdsweep.labelling.tables import decided
+from crowdsweep.labelling.tables import class_columns, decided
 
 THREE = "item,annotator,label\n1,ann,0\n1,bob,0\n2,ann,1\n2,bob,1\n3,ann,2\n3,bob,2\n"
 

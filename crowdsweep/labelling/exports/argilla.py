@@ -11,18 +11,17 @@ import json
 from typing import Any
 
 from crowdsweep.labelling.exports.items import Item, described, labelled_as_items
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
 QUESTION = "label"  # name of the question, where the file had none
 
 
-def argilla(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+def argilla(labelled: Labelled) -> dict[str, bytes]:
     """Returns a record for each item, with its label as a suggestion for the file's question. An item with several
     classes gets a list of them, with a score each, as Argilla's multi-label questions do."""
-    question = described(fitted.dataset).question or QUESTION
-    several = fitted.dataset.scale == "multilabel"
-    records = [_record(item, question, fitted.model, several) for item in labelled_as_items(labelled, fitted)]
+    question = described(labelled.dataset).question or QUESTION
+    several = labelled.dataset.scale == "multilabel"
+    records = [_record(item, question, labelled.fitted.model, several) for item in labelled_as_items(labelled)]
     text = json.dumps(records, ensure_ascii=False, indent=1)
     return {"argilla.json": text.encode(errors="backslashreplace")}
 

@@ -10,7 +10,6 @@ from jaxtyping import Float64, Int64
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput, shown
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -18,7 +17,7 @@ _MOST_CLASSES = 10_000  # limit of classes that are numbers
 _SPARSEST = 100  # largest ratio of the highest task number to the number of items
 
 
-def arrays(form: str) -> Callable[[Labelled, Fitted], dict[str, bytes]]:
+def arrays(form: str) -> Callable[[Labelled], dict[str, bytes]]:
     """Returns a function that writes the arrays of a form, with the items as rows.
 
     `FORM-labels.npy` is int64 [items], -1 for an item without a label. `FORM-probabilities.npy` is float64 [items,
@@ -26,8 +25,8 @@ def arrays(form: str) -> Callable[[Labelled, Fitted], dict[str, bytes]]:
     without ids, the number of its row. `FORM-classes.json` has the name of each column's class.
     """
 
-    def write(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-        dataset = fitted.dataset
+    def write(labelled: Labelled) -> dict[str, bytes]:
+        dataset = labelled.dataset
         return _files(form, labelled, dataset, np.arange(dataset.items.n_items)) | {
             f"{form}-items.json": _list(dataset.item_names)
         }
@@ -35,11 +34,11 @@ def arrays(form: str) -> Callable[[Labelled, Fitted], dict[str, bytes]]:
     return write
 
 
-def peerannot(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+def peerannot(labelled: Labelled) -> dict[str, bytes]:
     """Returns the files that `peerannot aggregate` writes below `labels/` and `peerannot train --labels` reads: hard
     labels and probabilities. They have a row for each task number, counted from the lowest as peerannot does."""
-    task = np.array([int(name) for name in fitted.dataset.item_names], dtype=np.int64)
-    return _files("peerannot", labelled, fitted.dataset, task - task.min())
+    task = np.array([int(name) for name in labelled.dataset.item_names], dtype=np.int64)
+    return _files("peerannot", labelled, labelled.dataset, task - task.min())
 
 
 def check_numbered(dataset: CrowdDataset) -> None:

@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput, UnknownName, shown
 from crowdsweep.labelling.exports.items import described
 from crowdsweep.labelling.exports.label_studio import (
-    Interface,
     check_shown,
     check_written,
     label_studio,
     own_interface,
     read_interface,
 )
-from crowdsweep.labelling.exports.registry import EXPORTS, LABEL_STUDIO
-from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.labelled import Labelled
+from crowdsweep.labelling.exports.registry import EXPORTS, LABEL_STUDIO, Writer
 
 SAME = "same"
 
@@ -40,8 +38,9 @@ class Exports:
         interface = [] if self.interface is None else ["--interface", str(self.interface)]
         return [*(part for form in self.forms for part in ("--export", form)), *interface]
 
-    def check(self, dataset: CrowdDataset) -> None:
-        """Checks that the forms can hold labels of a dataset, before anything is fitted to it.
+    def writers(self, dataset: CrowdDataset) -> list[Writer]:
+        """Checks, before anything is fitted to a dataset, that the forms can hold its labels, and returns what writes
+        them.
 
         Raises:
             UnknownName: there is no such form.
@@ -50,32 +49,7 @@ class Exports:
         forms = self._forms(dataset)
         if self.interface is not None and LABEL_STUDIO not in forms:
             raise BadInput("--interface: it is of a Label Studio project; add --export label-studio")
-        for form in forms:
-            if form == LABEL_STUDIO:
-                if self._interface(dataset) is None:
-                    names = own_interface(dataset)
-                    classes = dataset.class_labels if names.stars is None else ()
-                    check_written([*classes, names.question, names.shown])
-                continue
-            if dataset.scale == "multilabel" and not EXPORTS[form].several:
-                raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
-            if (check := EXPORTS[form].check) is not None:
-                check(dataset)
-
-    def files(self, labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
-        """Returns the files by name, for a dataset that passed `check`.
-
-        Args:
-            labelled: the labels of items.
-            fitted: the model that gave them.
-        """
-        files: dict[str, bytes] = {}
-        for form in self._forms(fitted.dataset):
-            if form == LABEL_STUDIO:
-                files |= label_studio(labelled, fitted, self._interface(fitted.dataset))
-            else:
-                files |= EXPORTS[form].write(labelled, fitted)
-        return files
+        return [self._label_studio(dataset) if form == LABEL_STUDIO else _writer(form, dataset) for form in forms]
 
     def _forms(self, dataset: CrowdDataset) -> list[str]:
         known = [SAME, LABEL_STUDIO, *EXPORTS]
@@ -83,15 +57,27 @@ class Exports:
             raise UnknownName("form", unknown, known)
         return list(dict.fromkeys(_form_of(dataset) if form == SAME else form for form in self.forms))
 
-    def _interface(self, dataset: CrowdDataset) -> Interface | None:
-        if self.interface is None:
-            return None
-        found = read_interface(self.interface, dataset)
-        check_shown(found, dataset, self.interface)
-        return found
+    def _label_studio(self, dataset: CrowdDataset) -> Writer:
+        if self.interface is not None:
+            found = read_interface(self.interface, dataset)
+            check_shown(found, dataset, self.interface)
+            return partial(label_studio, interface=found)
+        names = own_interface(dataset)
+        classes = dataset.class_labels if names.stars is None else ()
+        check_written([*classes, names.question, names.shown])
+        return partial(label_studio, interface=None)
 
 
 NOTHING = Exports()
+
+
+def _writer(form: str, dataset: CrowdDataset) -> Writer:
+    found = EXPORTS[form]
+    if dataset.scale == "multilabel" and not found.several:
+        raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
+    if found.check is not None:
+        found.check(dataset)
+    return found.write
 
 
 def _form_of(dataset: CrowdDataset) -> str:

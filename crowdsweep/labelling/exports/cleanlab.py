@@ -11,21 +11,20 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.exports.arrays import npy
 from crowdsweep.labelling.exports.indexed import indexed
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
 _MOST_CELLS = 50_000_000  # of its matrix of items × annotators
 
 
-def cleanlab(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+def cleanlab(labelled: Labelled) -> dict[str, bytes]:
     """Returns the files for cleanlab, of the items with annotations.
 
     `labels_multiannotator` is items × annotators, with numbers of classes, and empty where there is no answer.
     `pred_probs` is items × classes in that order: the model's own probabilities, not gold's. A third file has the
     classes' labels. If an annotator answered an item repeatedly, the last answer counts.
     """
-    dataset, annotations = fitted.dataset, fitted.dataset.annotations
-    kept = np.flatnonzero(np.isin(labelled.code, fitted.code))
+    dataset, annotations = labelled.dataset, labelled.dataset.annotations
+    kept = np.flatnonzero(np.isin(labelled.code, labelled.fitted.code))
     code = labelled.code[kept]
     rows = annotations.of_items(code)
     active = np.unique(rows.annotator)

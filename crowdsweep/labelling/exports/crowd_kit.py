@@ -2,11 +2,10 @@
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput
-from crowdsweep.labelling.columns import class_columns
 from crowdsweep.labelling.exports.indexed import indexed
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.many_classes import MANY_CLASSES
+from crowdsweep.labelling.tables import class_columns
 
 
 def check_columns(dataset: CrowdDataset) -> None:
@@ -22,10 +21,10 @@ def check_columns(dataset: CrowdDataset) -> None:
         )
 
 
-def crowd_kit(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+def crowd_kit(labelled: Labelled) -> dict[str, bytes]:
     """Returns two files that `pandas.read_parquet` reads as frames indexed by `task`: one with the column `agg_label`,
     and one with a column of probabilities for each class."""
-    dataset = fitted.dataset
+    dataset = labelled.dataset
     tasks = [dataset.item_names[int(code)] for code in labelled.code]
     probs = labelled.probs
     best = [dataset.class_labels[code] for code in probs.argmax(axis=1)]

@@ -9,7 +9,6 @@ the example's metadata. It always makes new examples, so a new project is the pl
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput
 from crowdsweep.labelling.exports.items import json_lines, labelled_as_items
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
 
@@ -28,7 +27,7 @@ def check_texts(dataset: CrowdDataset) -> None:
         )
 
 
-def doccano(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+def doccano(labelled: Labelled) -> dict[str, bytes]:
     """Returns a JSONL file with an example for each item."""
     records = (
         {
@@ -37,6 +36,6 @@ def doccano(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
             "label": [str(label) for label in item.labels],
             "probability": item.probability,
         }
-        for item in labelled_as_items(labelled, fitted)
+        for item in labelled_as_items(labelled)
     )
     return {"doccano.jsonl": json_lines(records)}

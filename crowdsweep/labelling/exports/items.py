@@ -12,7 +12,6 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.on_disk.description import Description, read_description
 from crowdsweep.data.on_disk.folder_files import JOIN
 from crowdsweep.data.on_disk.shown import read_shown
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.tables import chosen_of
 
@@ -52,9 +51,9 @@ class Item(NamedTuple):
         return self.labels[0]
 
 
-def labelled_as_items(labelled: Labelled, fitted: Fitted) -> Iterator[Item]:
+def labelled_as_items(labelled: Labelled) -> Iterator[Item]:
     """Yields every item that has a label, in the order of labels.csv."""
-    dataset = fitted.dataset
+    dataset = labelled.dataset
     multilabel = dataset.scale == "multilabel"
     classes, known = labels_of_file(dataset), shown_of(dataset)
     every = labelled.probs

@@ -18,7 +18,6 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.on_disk.doors import bytes_of, reading
 from crowdsweep.errors import BadInput, plain, shortened
 from crowdsweep.labelling.exports.items import described, labelled_as_items, shown_of
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
 _LARGEST = 1 << 20  # bytes of an interface
@@ -112,17 +111,17 @@ def check_shown(interface: Interface, dataset: CrowdDataset, path: Path) -> None
         )
 
 
-def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None) -> dict[str, bytes]:
+def label_studio(labelled: Labelled, interface: Interface | None) -> dict[str, bytes]:
     """Returns files to import: tasks with predictions and, where no interface is given, an interface that shows
     them."""
-    names = interface or own_interface(fitted.dataset)
+    names = interface or own_interface(labelled.dataset)
     tasks: list[dict[str, Any]] = []
-    for item in labelled_as_items(labelled, fitted):
+    for item in labelled_as_items(labelled):
         rated = names.stars is not None
         value = {"rating": item.label} if rated else {"choices": [str(label) for label in item.labels]}
         answer = {"from_name": names.question, "to_name": names.shown, "type": "rating" if rated else "choices"}
         prediction = {
-            "model_version": fitted.model,
+            "model_version": labelled.fitted.model,
             "score": item.probability,
             "result": [answer | {"value": value}] if item.labels else [],
         }
@@ -132,7 +131,7 @@ def label_studio(labelled: Labelled, fitted: Fitted, interface: Interface | None
     text = json.dumps(tasks, ensure_ascii=False, indent=1)
     files = {"label-studio.json": text.encode(errors="backslashreplace")}
     if interface is None:
-        files["label-studio.xml"] = _written(names, fitted.dataset).encode()
+        files["label-studio.xml"] = _written(names, labelled.dataset).encode()
     return files
 
 

@@ -31,11 +31,11 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 _CHUNK = 1 << 12  # answers whose confusion matrices are held at once
 
 
-def lewidi(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+def lewidi(labelled: Labelled) -> dict[str, bytes]:
     """Returns the files of all splits that have items to which the model gives probabilities."""
-    dataset = fitted.dataset
+    dataset = labelled.dataset
     places = np.flatnonzero(~np.isnan(labelled.raw).any(axis=1))
-    answers = _answers(labelled, fitted, places.tolist()) if fitted.knows_annotators else {}
+    answers = _answers(labelled, places.tolist()) if labelled.fitted.knows_annotators else {}
     files: dict[str, bytes] = {}
     for number, split in enumerate(SPLITS):
         own = [place for place in places.tolist() if dataset.split[labelled.code[place]] == number]
@@ -58,15 +58,15 @@ def _soft(probs: Float64[np.ndarray, " classes"], *, several: bool) -> str:
     return json.dumps(rounded.round(_DECIMALS).tolist())
 
 
-def _answers(labelled: Labelled, fitted: Fitted, places: Sequence[int]) -> dict[int, str]:
+def _answers(labelled: Labelled, places: Sequence[int]) -> dict[int, str]:
     """Returns the answers of each item's annotators, by the item's place among the labelled items."""
-    dataset = fitted.dataset
+    dataset = labelled.dataset
     asked = _asked(dataset)
     pairs = [(place, who) for place in places for who in asked.get(int(labelled.code[place]), [])]
     found: dict[int, list[Any]] = {}
     for start in range(0, len(pairs), _CHUNK):
         chunk = np.array(pairs[start : start + _CHUNK], dtype=np.int64)
-        said = _likeliest(labelled.raw[chunk[:, 0]], chunk[:, 1], fitted)
+        said = _likeliest(labelled.raw[chunk[:, 0]], chunk[:, 1], labelled.fitted)
         for place, answer in zip(chunk[:, 0].tolist(), said, strict=True):
             found.setdefault(place, []).append(answer)
     if dataset.scale == "multilabel":

@@ -17,7 +17,6 @@ import pyarrow.csv as pa_csv
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.errors import BadInput, shown
 from crowdsweep.labelling.exports.items import Item, labelled_as_items, shown_of
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 from crowdsweep.labelling.tables import decided
 
@@ -45,11 +44,11 @@ def check_characters(dataset: CrowdDataset) -> None:
             raise BadInput(f"--export mturk: expected characters of at most three bytes, got the class {shown(label)}")
 
 
-def mturk(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+def mturk(labelled: Labelled) -> dict[str, bytes]:
     """Returns a CSV file with a row for each item: its id, all that workers saw of it, its label as in labels.csv, and
     the label's probability."""
-    dataset = fitted.dataset
-    items = list(labelled_as_items(labelled, fitted))
+    dataset = labelled.dataset
+    items = list(labelled_as_items(labelled))
     said = decided(labelled.probs, dataset.class_labels, multilabel=dataset.scale == "multilabel")
     columns: dict[str, Any] = {"id": [item.name for item in items]}
     for key in dict.fromkeys(key for item in items for key in item.data):

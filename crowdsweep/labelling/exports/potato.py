@@ -14,14 +14,13 @@ already:
 
 from crowdsweep.labelling.exports.argilla import QUESTION
 from crowdsweep.labelling.exports.items import described, json_lines, labelled_as_items
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
 
-def potato(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+def potato(labelled: Labelled) -> dict[str, bytes]:
     """Returns a JSONL file with an item per line; its label is under the name of the scheme in the original file."""
-    scheme = described(fitted.dataset).question or QUESTION
-    several = fitted.dataset.scale == "multilabel"
+    scheme = described(labelled.dataset).question or QUESTION
+    several = labelled.dataset.scale == "multilabel"
     records = (
         {
             **(item.data or {"text": item.name}),
@@ -29,6 +28,6 @@ def potato(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
             "predictions": {scheme: list(map(str, item.labels)) if several else str(item.label)},
             "probability": item.probability,
         }
-        for item in labelled_as_items(labelled, fitted)
+        for item in labelled_as_items(labelled)
     )
     return {"potato.jsonl": json_lines(records)}

@@ -11,23 +11,22 @@ shows the answers to one `_input_hash` side by side. `db-in` computes hashes tha
 from typing import Any
 
 from crowdsweep.labelling.exports.items import Item, described, json_lines, labelled_as_items, labels_of_file
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
 ANNOTATOR = "crowdsweep"
 _BINARY = {"accept", "reject"}
 
 
-def prodigy(labelled: Labelled, fitted: Fitted) -> dict[str, bytes]:
+def prodigy(labelled: Labelled) -> dict[str, bytes]:
     """Returns a task for each item: accepting or rejecting a label where the file asked for that, else a choice."""
-    about, dataset = described(fitted.dataset), fitted.dataset
+    about, dataset = described(labelled.dataset), labelled.dataset
     own = about.form == "prodigy"
     binary = own and about.question and set(dataset.class_labels) <= _BINARY
     named = zip(labels_of_file(dataset), dataset.class_names, strict=True)
     options = [{"id": label, "text": name} for label, name in named]
     tasks = (
         _task(item, _decision(item, about.question) if binary else _choice(item, options), own=own)
-        for item in labelled_as_items(labelled, fitted)
+        for item in labelled_as_items(labelled)
     )
     return {"prodigy.jsonl": json_lines(tasks)}
 

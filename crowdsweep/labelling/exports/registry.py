@@ -13,9 +13,10 @@ from crowdsweep.labelling.exports.lewidi import lewidi
 from crowdsweep.labelling.exports.mturk import check_characters, mturk
 from crowdsweep.labelling.exports.potato import potato
 from crowdsweep.labelling.exports.prodigy import prodigy
-from crowdsweep.labelling.fitted import Fitted
 from crowdsweep.labelling.labelled import Labelled
 
+Writer = Callable[[Labelled], dict[str, bytes]]
+"""Returns the files of a form, by name."""
 LABEL_STUDIO = "label-studio"
 """The form that also takes the interface of a project (`asked.Exports`)."""
 
@@ -30,7 +31,7 @@ class ExportForm:
         several: whether the form can hold several classes of an item.
     """
 
-    write: Callable[[Labelled, Fitted], dict[str, bytes]]
+    write: Writer
     check: Callable[[CrowdDataset], None] | None = None
     several: bool = False
 

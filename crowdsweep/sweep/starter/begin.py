@@ -14,6 +14,8 @@ from crowdsweep.data.on_disk.folder_files import feature_kinds
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.files.drafts import write_new
 from crowdsweep.files.located import parse_yaml
+from crowdsweep.importing.file_to_folder import imported_file
+from crowdsweep.importing.guess import Guess
 from crowdsweep.paths import is_file, is_folder, stands
 from crowdsweep.sweep.starter.choices import Chosen, choose, facts_of
 from crowdsweep.sweep.starter.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
@@ -44,7 +46,7 @@ class StarterSweep:
         dataset: the dataset of the folder.
         chosen: models that fit the dataset, including those that are left out.
         texts: file name → text; the file of the sweep itself is the first.
-        notes: sentences on how the dataset was loaded.
+        notes: sentences on how the dataset was read.
     """
 
     dataset: CrowdDataset
@@ -53,9 +55,26 @@ class StarterSweep:
     notes: tuple[str, ...] = ()
 
 
-def starter_files(dataset: CrowdDataset, folder: Path) -> StarterSweep:
-    """Returns the starter sweep files of a dataset in a folder; writes nothing."""
-    return _begun(_with_features(_Loaded(dataset=dataset, params={}, notes=())), folder)
+def begin_with_file(path: Path, guess: Guess, folder: Path, *, normalise: bool) -> StarterSweep:
+    """Writes a file of labels as a dataset's folder, with starter sweep files: all of it, or nothing.
+
+    Args:
+        path: the file.
+        guess: what it is taken for; without doubts.
+        folder: new or empty.
+        normalise: whether to join names that differ only in spelling.
+
+    Returns:
+        The sweep; its notes say what the user may have meant in another way.
+
+    Raises:
+        DataError: as for `imported_file`; or no model can be fitted to these data.
+    """
+    with imported_file(guess.form, path, guess.asked, folder, normalise=normalise) as (imported, place):
+        begun = _begun(_with_features(_Loaded(dataset=imported.dataset, params={}, notes=())), folder)
+        for name, text in begun.texts.items():
+            (place / name).write_text(text, encoding="utf-8")
+    return replace(begun, notes=(*guess.notes, *imported.rows.notes, *imported.doubtful()))
 
 
 def begin_with_folder(folder: Path) -> StarterSweep:

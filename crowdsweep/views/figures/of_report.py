@@ -111,7 +111,12 @@ def figures_of(found: AnalysedSweep) -> ReportFigures:
     return ReportFigures(
         ranks=None if ranks is None else _ranks(ranks, named),
         study=[
-            named(f"study {one.title}", title=one.title, caption=_with_bars(one.title), draw=partial(curve, one))
+            named(
+                f"study {one.title}",
+                title=one.title,
+                caption=f"{one.title}; bars are 95 % intervals.",
+                draw=partial(curve, one),
+            )
             for one in (found.study.curves if found.study else ())
         ],
         means={
@@ -209,10 +214,6 @@ def _costs(comparison: Comparison, named: _Named) -> Iterator[tuple[Place, Repor
 def _in_unit(metric: str) -> str:
     unit = readable(metric).removeprefix(words(metric)).removeprefix(", ")
     return f", in {unit}" if unit else ""
-
-
-def _with_bars(title: str) -> str:
-    return f"{title}; bars are 95 % intervals."
 
 
 def _training(title: str, curves: Curves, named: _Named) -> Iterator[ReportFigure]:

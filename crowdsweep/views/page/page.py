@@ -20,7 +20,6 @@ from markupsafe import Markup, escape
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.methods import methods_of
 from crowdsweep.analysis.sweep import AnalysedSweep
-from crowdsweep.analysis.underway.now import Now
 from crowdsweep.metrics.wording import readable
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import show_point, told_words
@@ -28,7 +27,7 @@ from crowdsweep.views import figures
 from crowdsweep.views.page import sections
 from crowdsweep.views.page import tables as page_tables
 from crowdsweep.views.page.tables import one_below_another as below
-from crowdsweep.views.page.underway import search_so_far, underway
+from crowdsweep.views.page.underway import Underway, search_so_far
 
 _MAX_SHOWN_FAILURES = 200
 _MOST_SEARCHES_DRAWN = 24  # a page with hundreds of figures takes minutes to draw, and long to load
@@ -47,16 +46,14 @@ class _Drawing:
         return Markup(figures.to_svg(figure.draw(), f"f{self.count}", figure.title))  # noqa: S704 - our own drawing
 
 
-def render_page(found: AnalysedSweep, refresh: int = 0, now: Now | None = None) -> str:
+def render_page(found: AnalysedSweep, running: Underway | None = None) -> str:
     """Returns the page's HTML.
 
     Args:
         found: the sweep; commands on the page name its store.
-        refresh: seconds after which the page reloads itself while the sweep runs; 0 for never.
-        now: what the sweep's driver says of this moment; None where it says nothing.
+        running: what the page has besides while the sweep runs.
     """
     folder = Path(__file__).parent
-    follows = bool(refresh) and found.is_at_work
     script = _script(folder / "script")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -67,9 +64,7 @@ def render_page(found: AnalysedSweep, refresh: int = 0, now: Now | None = None) 
         style=Markup((folder / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
         script=Markup(script),  # noqa: S704 - our own
         script_digest=_digest(script),
-        refresh=refresh if follows else 0,
-        now=now if follows else None,
-        underway=underway(found, now) if follows else None,
+        underway=running,
         draw=_Drawing(),
         drawn=figures.figures_of(found),
         **_FUNCTIONS,

@@ -27,23 +27,35 @@ _NOTE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Underway:
-    """Tables and figures of a running sweep."""
+    """What the page of a running sweep has besides.
 
+    Attributes:
+        refresh: seconds after which the page reloads itself.
+        words: what the sweep's driver says of this moment; empty where it says nothing.
+        tables, figures: slots and their work, learning curves so far.
+    """
+
+    refresh: int
+    words: str
     tables: Sequence[PageTable]
     figures: Sequence[figures.ReportFigure]
 
 
-def underway(found: AnalysedSweep, now: Now | None) -> Underway:
-    """Returns the tables and figures of a running sweep.
+def underway(found: AnalysedSweep, refresh: int, now: Now | None = None) -> Underway | None:
+    """Returns what the page of a running sweep has besides; None where it does not run.
 
     Args:
         found: the sweep.
+        refresh: seconds after which the page reloads itself.
         now: what the sweep's driver says of this moment; None where it says nothing.
     """
+    if not found.is_at_work:
+        return None
     running = [] if now is None else now.running
     drawn = [*_curves_now(running), *_curves_so_far(found)]
     tables = [*([_at_work_table(now.at_work)] if now is not None and running else []), *_places_table(found)]
-    return Underway(tables=tables, figures=drawn[:_MOST_FIGURES])
+    words = "" if now is None else now.words
+    return Underway(refresh=refresh, words=words, tables=tables, figures=drawn[:_MOST_FIGURES])
 
 
 def _at_work_table(at_work: Sequence[SlotAtWork]) -> PageTable:

@@ -15,12 +15,16 @@ _COLUMNS = ("dataset", "rank", "model", "metric", "mean", "95 % interval", "n", 
 _NUMBERS = ("rank", "mean", "n", "p (Holm)", "published", "seconds")
 
 
-def comparison_in_markdown(found: AnalysedSweep) -> str:
-    """Returns `table.md`: the comparison, predictions that need no fit, and what a reader must know."""
-    lines = _without_a_fit(found)
+def comparison_for_reading(found: AnalysedSweep) -> dict[str, str]:
+    """Returns `table.tex`, the comparison, and `table.md`, which also has predictions that need no fit and what a
+    reader must know."""
+    table, lines = _table(found.comparison), _without_a_fit(found)
     without_a_fit = [to_markdown(pa.Table.from_pylist(lines), right=("value",))] if lines else []
     notes = [f"{note}\n" for note in found.notes_below_a_table]
-    return "\n".join([to_markdown(_table(found.comparison), right=_NUMBERS), *without_a_fit, *notes])
+    return {
+        "table.md": "\n".join([to_markdown(table, right=_NUMBERS), *without_a_fit, *notes]),
+        "table.tex": to_latex(table, right=_NUMBERS),
+    }
 
 
 def _without_a_fit(found: AnalysedSweep) -> list[dict[str, str]]:
@@ -36,11 +40,6 @@ def _without_a_fit(found: AnalysedSweep) -> list[dict[str, str]]:
         if block.place in found.baselines
         for name, (metric, value) in found.baselines[block.place].ranking.items()
     ]
-
-
-def comparison_in_latex(comparison: Comparison) -> str:
-    """Returns `table.tex`."""
-    return to_latex(_table(comparison), right=_NUMBERS)
 
 
 def _table(comparison: Comparison) -> pa.Table:

@@ -82,7 +82,8 @@ def to_latex(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
     Args:
         right: right-aligned columns; by default those of numbers.
     """
-    rows = [_latex_row(table.column_names), "\\hline", *(_latex_row(map(_cell_text, row)) for row in _tuples(table))]
+    cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    rows = [_latex_row(table.column_names), "\\hline", *(_latex_row(map(_cell_text, row)) for row in cells)]
     columns = "".join("r" if is_right else "l" for is_right in _aligned(table, right))
     return "\n".join([f"\\begin{{tabular}}{{{columns}}}", "\\hline", *rows, "\\hline", "\\end{tabular}"]) + "\n"
 
@@ -91,10 +92,6 @@ def _aligned(table: pa.Table, right: Sequence[str] | None) -> list[bool]:
     if right is not None:
         return [name in right for name in table.column_names]
     return [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
-
-
-def _tuples(table: pa.Table) -> Sequence[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def _cell_text(value: Any) -> str:
