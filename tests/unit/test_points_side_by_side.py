@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from driven import config_of, drive, numbers
-from fakes import FakeClock, MemoryJournal
+from fakes import FakeClock, Killed, MemoryJournal
 from written_models import VOTES, dataset, silent, specs_of
 
 from crowdsweep.data import splits
@@ -242,16 +242,20 @@ def by_share(spec: TrialSpec) -> dict[str, float]:
 
 @pytest.mark.usefixtures("calls")
 def test_a_sweep_packs_the_points_of_a_search_and_no_number_depends_on_it() -> None:
+    """Nor on a driver that dies in the middle of a batch of several points."""
     search = {"name": "probe-points", "search": {"share": {"min": 0.0, "max": 1.0}}}
-    changes = {"models": [search], "sampler": {"kind": "random"}}
-    sweeps = {pack: MemoryJournal() for pack in (1, 3, 12)}
-    sizes: dict[int, set[int]] = {}
-    for pack, journal in sweeps.items():
-        plan = make_plan(config_of(**changes, pack=pack))
-        searcher = partial(searcher_of, sampler=plan.config.sampler)
-        outcome, slots = drive(plan, journal, score=by_share, slots=1, make_searcher=searcher)
-        assert outcome.status == "done"
-        sizes[pack] = {len(batch.specs) for batch in slots.batches if batch.specs[0].phase == "search"}
-    assert (sizes[1], sizes[3]) == ({1}, {3})
-    assert max(sizes[12]) == 12
-    assert numbers(sweeps[1]) == numbers(sweeps[3]) == numbers(sweeps[12])
+    found: dict[int, dict[str, dict[str, float]]] = {}
+    for pack, sizes in ((1, {1}), (3, {3}), (12, {6, 12})):
+        plan, journal = make_plan(config_of(models=[search], sampler={"kind": "random"}, pack=pack)), MemoryJournal()
+        searching = partial(searcher_of, sampler=plan.config.sampler)
+        run = partial(drive, plan, score=by_share, slots=1, make_searcher=searching)
+        with pytest.raises(Killed):
+            run(journal, die_after=17)
+        written = len(journal.state.results)
+        resumed = MemoryJournal(journal.events)
+        outcome, slots = run(resumed)
+        assert 12 <= written < 18
+        assert (outcome.status, outcome.ran) == ("done", outcome.planned - written)
+        assert {len(batch.specs) for batch in slots.batches[:-1] if batch.specs[0].phase == "search"} <= sizes
+        found[pack] = numbers(resumed)
+    assert found[1] == found[3] == found[12]
