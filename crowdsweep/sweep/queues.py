@@ -47,8 +47,8 @@ class Waiting:
     def take(self, resources: Resources, idle: int) -> tuple[list[TrialSpec], CurveSpec] | None:
         """Takes the trials of the next batch; None where none wait. The waiting trials are spread over the idle slots.
 
-        The next points join whose trials can be fitted together with the first one's (`ModelInfo.varies`), as long as
-        all of theirs fit into the batch.
+        The next points of a search join whose trials can be fitted together with the first one's (`ModelInfo.varies`),
+        as long as all of theirs fit into the batch. Those of the report do not: their times are compared.
 
         Args:
             resources: resources that the batch asks for.
@@ -74,9 +74,9 @@ def _may_join(group: _Group, specs: Sequence[TrialSpec], curve_spec: CurveSpec) 
     """Whether the trials of a group, which waits, can be fitted together with these."""
     (other, *_), further, whole = group
     first = specs[0]
-    if whole or (other.model, other.fingerprint) != (first.model, first.fingerprint):
+    if whole or first.phase == "report" or replace(further, bars={}) != replace(curve_spec, bars={}):
         return False
-    if other.dataset_params != first.dataset_params or replace(further, bars={}) != replace(curve_spec, bars={}):
+    if any(getattr(other, name) != getattr(first, name) for name in ("model", "fingerprint", "dataset_params")):
         return False
     varied = registered.model_info(first.model).varies
     return bool(varied) and other.batch_key(varied) == first.batch_key(varied)

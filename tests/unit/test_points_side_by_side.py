@@ -59,7 +59,7 @@ def calls(add_model: Callable[..., list[Any]]) -> list[Any]:
 
 
 def trials(n_seeds: int, **params: Any) -> list[TrialSpec]:
-    return specs_of("probe-points", dataset(), range(n_seeds), params=params)
+    return specs_of("probe-points", dataset(), range(n_seeds), params=params, phase="search")
 
 
 def taken(waiting: Waiting, idle: int = 1) -> list[list[float]]:
@@ -104,10 +104,12 @@ def test_who_shares_no_batch() -> None:
         assert taken(waiting) == [[0, 0], [1, 1]], why
 
 
-def test_points_of_a_model_that_varies_nothing_share_no_batch() -> None:
+@pytest.mark.parametrize(("model", "phase"), [("dawid-skene", "search"), ("cmm", "report")])
+def test_a_model_that_varies_nothing_and_the_report_share_no_batch(model: str, phase: str) -> None:
     waiting = Waiting(pack=20)
     for smoothing in (0.1, 0.2):
-        waiting.add(specs_of("dawid-skene", dataset(), range(2), params={"smoothing": smoothing}), CURVE, CPU)
+        specs = specs_of(model, dataset(), range(2), params={"smoothing": smoothing}, phase=phase)
+        waiting.add(specs, CURVE, CPU)
     assert [len(waiting.take(CPU, 1)[0]) for _ in range(2)] == [2, 2]  # pyright: ignore[reportOptionalSubscript]
 
 
