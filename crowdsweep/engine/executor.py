@@ -12,7 +12,7 @@ from crowdsweep.trial.learning_curve import CurveSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Trials of one cell (or of cells of one shape) on one base dataset, run together on one slot.
+    """Trials of one point, or of several that are fitted together (`ModelInfo.varies`), on one base dataset and slot.
 
     Attributes:
         specs: the trials, at least one; all have the same `fingerprint` and `dataset`.

@@ -100,9 +100,10 @@ def column_counts(crowds: StackedCrowds, posterior: ItemProbs) -> ColumnProbs:
     return cast(np.ndarray, crowds.answers_by_column @ posterior)
 
 
-def evenly(crowds: StackedCrowds, smoothing: float) -> PseudoAnswers:
-    """Returns so many pseudo-answers in every cell."""
-    return np.full((crowds.n_replicas, crowds.n_classes, crowds.n_classes), float(smoothing))
+def evenly(crowds: StackedCrowds, smoothing: float | PerReplica) -> PseudoAnswers:
+    """Returns so many pseudo-answers in every cell, of all replicas or of each."""
+    each = np.broadcast_to(np.asarray(smoothing, np.float64), crowds.n_replicas)
+    return np.tile(each[:, None, None], (1, crowds.n_classes, crowds.n_classes))
 
 
 def confusion_columns(crowds: StackedCrowds, posterior: ItemProbs, pseudo_answers: PseudoAnswers) -> ConfusionColumns:

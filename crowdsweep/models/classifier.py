@@ -177,14 +177,14 @@ class ClassifierReplicas:
 
     def __init__(
         self,
-        classifier: Classifier,
+        classifiers: Sequence[Classifier],
         network: Network,
         *,
         inputs: Sequence[Shaped[np.ndarray, " _ *shape"]],
         rows: Sequence[Int64[np.ndarray, " _"]],
         targets: Targets,
         seeds: Sequence[SeedStream],
-        epochs: int,
+        epochs: Sequence[int],
         layouts: Sequence[Layout | None] = (),
         loss_of: LossOf = soft_targets_loss,
         device: str = "cpu",
@@ -192,14 +192,14 @@ class ClassifierReplicas:
         """Draws the initial weights.
 
         Args:
-            classifier: settings.
+            classifiers: settings of each, equal but for `learning_rate` and `steps`.
             network: the shape of all.
             inputs: what the network reads of each replica's items; equal arrays are held once.
             rows: the items that each replica trains on.
             targets: of as many items as the longest has; those that a replica lacks are padding. They may be changed
                 in place between epochs.
             seeds: a stream for each replica.
-            epochs: how many there will be at most.
+            epochs: how many each will have at most.
             layouts: of each replica's items (`Network.layout`); of a network whose rows are items they may be left out.
             loss_of: makes what is made smaller.
             device: where everything is held.
@@ -220,12 +220,12 @@ class ClassifierReplicas:
             network.parameters(),
             rows=rows,
             seeds=seeds,
-            optimiser=Adam(learning_rate=classifier.learning_rate),
-            batch_size=classifier.batch_size,
+            optimiser=Adam(learning_rate=np.array([own.learning_rate for own in classifiers])),
+            batch_size=classifiers[0].batch_size,
             device=device,
             dropout=network.dropouts,
             row_size=network.row_size,
-            least_steps=classifier.least_steps(epochs),
+            least_steps=[own.least_steps(most) for own, most in zip(classifiers, epochs, strict=True)],
         )
 
     @without_gradients

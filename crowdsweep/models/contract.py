@@ -1,12 +1,14 @@
 """The contract of a model: hyper-parameters in a frozen dataclass, data in, a fitted result out.
 
 A model file holds one `@final` frozen dataclass whose fields are its hyper-parameters, and a constant
-`MODEL = ModelInfo(...)`. The class has one of two methods, the other is derived here:
+`MODEL = ModelInfo(...)`. The class has one of three methods, the others are derived here:
 
-    fit(data, context) -> FitResult                      one fit
-    fit_batch(data, contexts) -> Sequence[FitResult]     many fits at once, on a leading axis of replicas
+    fit(data, context) -> FitResult                               one fit
+    fit_batch(data, contexts) -> Sequence[FitResult]              many fits at once, on a leading axis of replicas
+    fit_points(models, data, contexts) -> Sequence[FitResult]     a static method: many fits, each with a model of its
+                                                                  own, which differ in what `ModelInfo.varies` names
 
-`fit_batch` may assume that the data sets of one call agree in the numbers of classes and features, and in their texts
+The last two may assume that the data sets of one call agree in the numbers of classes and features, and in their texts
 where a network of the model reads them (`fit_all` groups them so); not in the numbers of items, annotators or
 annotations. A batched fit equals the same fit alone, to rounding.
 
@@ -58,6 +60,18 @@ class DataShape:
     n_annotations: int
     n_features: int = 0
 
+    @classmethod
+    def of(cls, data: TrainingData) -> "DataShape":
+        """Returns the sizes of training data."""
+        features = data.items.features
+        return cls(
+            n_items=data.n_items,
+            n_annotators=data.n_annotators,
+            n_classes=data.n_classes,
+            n_annotations=len(data.annotations),
+            n_features=0 if features is None else features.shape[1],
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
@@ -87,6 +101,8 @@ class ModelInfo:
         label_symmetric: permuting the classes permutes the result.
         constant: it predicts the same for every item, by design.
         checkpoints: a fit whose process was lost goes on from its last checkpoint; where not, it begins anew.
+        varies: hyper-parameters that may differ among the fits of one batch, so that points of a search are fitted
+            together (`FitsPoints`). They may change neither `needs` nor whether features are standardised.
         waived: contract checks that cannot hold, by name, each with the reason; a strict expected failure.
     """
 
@@ -106,6 +122,7 @@ class ModelInfo:
     label_symmetric: bool = True
     constant: bool = False
     checkpoints: bool = False
+    varies: frozenset[str] = frozenset()
     waived: Mapping[str, str] = field(default_factory=dict)
 
     def needs_of(self, model: "Model", items: Items | None = None) -> frozenset[Need]:
@@ -290,7 +307,17 @@ class FitsMany(Protocol):
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Sequence[FitResult]: ...
 
 
-Model = FitsOne | FitsMany
+@runtime_checkable
+class FitsPoints(Protocol):
+    """A model that fits many data sets at once, each at hyper-parameters of its own."""
+
+    @staticmethod
+    def fit_points(
+        models: Sequence[Any], data: Sequence[TrainingData], contexts: Sequence[FitContext]
+    ) -> Sequence[FitResult]: ...
+
+
+Model = FitsOne | FitsMany | FitsPoints
 
 
 @runtime_checkable
@@ -347,9 +374,29 @@ def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence
     Raises:
         FitFailed: the model returned something else than a `FitResult`.
     """
-    results: dict[int, FitResult] = {}
-    if not isinstance(model, FitsMany):
-        results = dict(enumerate(_fit_group(model, data, contexts)))
+    return fit_points([model] * len(data), data, contexts)
+
+
+def fit_points(
+    models: Sequence[Model], data: Sequence[TrainingData], contexts: Sequence[FitContext]
+) -> list[FitResult]:
+    """Fits as `fit_unchecked` does, a model to each data set, as one batch where it can.
+
+    Args:
+        models: of one class, equal but for what it `varies`.
+        data: one for each.
+        contexts: one for each.
+
+    Raises:
+        FitFailed: the model returned something else than a `FitResult`.
+    """
+    if not models:
+        return []
+    model, results = models[0], dict[int, FitResult]()
+    if not isinstance(model, FitsPoints) and any(other is not model and other != model for other in models):
+        raise TypeError(f"{type(model).__name__} has no `fit_points`: expected equal models in one batch")
+    if not isinstance(model, (FitsMany, FitsPoints)):
+        results = dict(enumerate(_fit_group(models, data, contexts)))
     else:
         reads_texts = any("text" in _stated_needs(model, part.items) for part in data[:1])
         groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
@@ -358,7 +405,8 @@ def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence
             texts = _texts(part.items) if reads_texts else None
             groups[part.n_classes, n_features, texts].append(index)
         for members in groups.values():
-            fitted = _fit_group(model, [data[i] for i in members], [contexts[i] for i in members])
+            own, parts = [models[i] for i in members], [data[i] for i in members]
+            fitted = _fit_group(own, parts, [contexts[i] for i in members])
             results.update(zip(members, fitted, strict=True))
     for result in results.values():
         if not isinstance(result, FitResult):  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
@@ -366,20 +414,25 @@ def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence
     return [results[i] for i in range(len(data))]
 
 
-def _fit_group(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Sequence[FitResult]:
+def _fit_group(
+    models: Sequence[Model], data: Sequence[TrainingData], contexts: Sequence[FitContext]
+) -> Sequence[FitResult]:
     """Fits what can be fitted together, on standardised features where the model asks for them."""
-    features = {id(part): part.items.features for part in data} if standardises(model) else {}
+    features = {id(part): part.items.features for part in data} if standardises(models[0]) else {}
     scales = {key: Scale.for_networks(found) for key, found in features.items() if found is not None}
     if not scales or len(scales) < len(features):
-        return _fit(model, data, contexts)
+        return _fit(models, data, contexts)
     scaled = {id(part): scales[id(part)].training(part) for part in data}  # what comes twice is held once
     own = [scales[id(part)] for part in data]
     told = [replace(one, report=_ScaledReport(one.report, scale)) for one, scale in zip(contexts, own, strict=True)]
-    fitted = _fit(model, [scaled[id(part)] for part in data], told)
+    fitted = _fit(models, [scaled[id(part)] for part in data], told)
     return [_on_scale(result, scale) for result, scale in zip(fitted, own, strict=True)]
 
 
-def _fit(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Sequence[FitResult]:
+def _fit(models: Sequence[Model], data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Sequence[FitResult]:
+    model = models[0]
+    if isinstance(model, FitsPoints):
+        return model.fit_points(models, data, contexts)
     if isinstance(model, FitsMany):
         return model.fit_batch(data, contexts)
     return [model.fit(part, context) for part, context in zip(data, contexts, strict=True)]

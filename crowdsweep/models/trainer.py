@@ -66,7 +66,7 @@ class ReplicaTrainer:
         dropout: Sequence[Dropout] = (),
         tables: Mapping[str, Table] | None = None,
         row_size: int = 256,
-        least_steps: float = 0.0,
+        least_steps: float | Sequence[float] = 0.0,
     ) -> None:
         """Draws the initial values.
 
@@ -74,17 +74,23 @@ class ReplicaTrainer:
             parameters: of one replica.
             rows: what each replica learns from: numbers that its loss understands.
             seeds: a stream for each replica.
-            optimiser: of all.
+            optimiser: of all; its learning rate may be each replica's own.
             batch_size: rows in a step.
             device: where everything is held.
             dropout: where units are dropped.
             tables: parameters with many rows of which a step moves only those that the loss takes.
             row_size: roughly how many numbers a loss holds for one row; bounds memory, decides nothing.
-            least_steps: of an epoch: a replica with fewer goes through its rows several times in it.
+            least_steps: of an epoch, for all or for each: a replica with fewer goes through its rows several times in
+                it.
         """
         self._optimiser, self._batch_size, self._device, self._row_size = optimiser, batch_size, device, row_size
-        passes = [passes_of(len(part), batch_size, least_steps) for part in rows]
-        self._order = Shuffler.by_steps([len(p) * n for p, n in zip(rows, passes, strict=True)], batch_size)
+        least = np.broadcast_to(least_steps, len(rows)).tolist()
+        passes = [passes_of(len(part), batch_size, own) for part, own in zip(rows, least, strict=True)]
+        steps = [-(-len(part) * n // batch_size) for part, n in zip(rows, passes, strict=True)]
+        rates = np.broadcast_to(optimiser.learning_rate, len(rows))
+        # Those with the most steps first, as `Shuffler` asks; equal rates stand together, as `Adam` would have them.
+        self._order = sorted(range(len(rows)), key=lambda s: (-steps[s], rates[s]))
+        self._rates = rates[self._order]
         ordered = [seeds[s] for s in self._order]
         self._stack = ReplicaStack.start(parameters, ordered, device)
         self._tables = {
@@ -107,6 +113,7 @@ class ReplicaTrainer:
         if len(kept) == len(self._order):
             return
         self._order = [self._order[place] for place in kept]
+        self._rates = self._rates[kept]
         self._leaves = {}
         for _, part in self._parts():
             part.keep(kept)
@@ -127,7 +134,7 @@ class ReplicaTrainer:
     @without_gradients
     def step_through(self, loss: Loss, rate: float = 1.0) -> Float64[torch.Tensor, " active"]:
         """Steps as `run_epoch` does, and returns the losses on the device, so that the CPU need not wait for them."""
-        optimiser = replace(self._optimiser, learning_rate=self._optimiser.learning_rate * rate)
+        optimiser = replace(self._optimiser, learning_rate=self._rates * rate)
         written = loss if isinstance(loss, WrittenLoss) else None
         totals = torch.zeros(2, len(self._order), dtype=torch.float64, device=self._device)
         for block in blocks_of(self._shuffler.epoch(), self._order, self._dropout, self._row_size):

@@ -163,13 +163,13 @@ class _Shared:
         for row, job in zip(targets, jobs, strict=True):
             row[: len(job.targets)] = job.targets
         replicas = ClassifierReplicas(
-            self.classifier,
+            [self.classifier] * len(jobs),
             self.network,
             inputs=[self.network.inputs(job.data.items) for job in jobs],
             rows=[split.rows for split in splits],
             targets=torch.from_numpy(targets).to(self.device),
             seeds=[job.seeds for job in jobs],
-            epochs=schedule.epochs,
+            epochs=[schedule.epochs] * len(jobs),
             layouts=[self.network.layout(job.data.items) for job in jobs],
             loss_of=self.loss_of,
             device=self.device,

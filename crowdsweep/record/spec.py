@@ -1,7 +1,7 @@
 """The specification of a trial, and its key, which is equal for equal trials."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import isfinite
@@ -126,6 +126,15 @@ class TrialSpec(_Keyed):
         except AttributeError:
             object.__setattr__(self, "_known_cell_key", digest(self._cell()))
             return self._known_cell_key
+
+    def batch_key(self, varied: Set[str]) -> str:
+        """Returns what trials that are fitted together have in common: the model, and the hyper-parameters but these.
+
+        Args:
+            varied: hyper-parameters that may differ in a batch (`ModelInfo.varies`).
+        """
+        shared = {name: value for name, value in self.params.items() if name not in varied}
+        return f"{self.model} {canonical_json(shared)}"
 
     def _cell(self) -> dict[str, Any]:
         return {

@@ -20,7 +20,7 @@ from crowdsweep.data.dataset import Gold, TrainingData, TrialData
 from crowdsweep.engine.work import BUG, DONE, Call
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, FitsMany, ModelInfo, Predictor, fit_unchecked
+from crowdsweep.models.contract import FitContext, FitResult, FitsMany, FitsPoints, ModelInfo, Predictor, fit_unchecked
 from crowdsweep.registry.parameters import build
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.model_calls import ModelFault, guarded
@@ -161,7 +161,7 @@ class _Pilot:
 
         Kinds of steps that `steps` does not name have `FEW_STEPS` each.
         """
-        many = issubclass(self.info.model, FitsMany) and not self.info.deterministic
+        many = issubclass(self.info.model, (FitsMany, FitsPoints)) and not self.info.deterministic
         n = REPLICAS if many else 1
         begun = self.clock()
         self.fit(sample, steps, n)

@@ -2,7 +2,9 @@
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from crowdsweep.models import registered
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.learning_curve import CurveSpec
@@ -11,7 +13,7 @@ _Group = tuple[list[TrialSpec], CurveSpec, bool]
 
 
 class Waiting:
-    """Groups of trials, each of one cell, in the order of their arrival; false when there are none.
+    """Groups of trials, each of one point, in the order of their arrival; false when there are none.
 
     Args:
         pack: largest number of trials in a batch.
@@ -33,9 +35,10 @@ class Waiting:
     def add(
         self, specs: Sequence[TrialSpec], curve_spec: CurveSpec, resources: Resources, *, whole: bool = False
     ) -> None:
-        """Queues the trials of one cell.
+        """Queues the trials of one point.
 
-        With `whole`, they are not spread over idle slots, since the cost of each depends on how many run in one batch.
+        With `whole`, they are not spread over idle slots, nor joined by those of other points, since the cost of each
+        depends on how many run in one batch.
         """
         reported, searched = self._queues.setdefault(resources, (deque(), deque()))
         (reported if specs[0].phase == "report" else searched).append((list(specs), curve_spec, whole))
@@ -43,6 +46,9 @@ class Waiting:
 
     def take(self, resources: Resources, idle: int) -> tuple[list[TrialSpec], CurveSpec] | None:
         """Takes the trials of the next batch; None where none wait. The waiting trials are spread over the idle slots.
+
+        The next points of a search join whose trials can be fitted together with the first one's (`ModelInfo.varies`),
+        as long as all of theirs fit into the batch. Those of the report do not: their times are compared.
 
         Args:
             resources: resources that the batch asks for.
@@ -54,11 +60,26 @@ class Waiting:
         queue = reported or searched
         specs, curve_spec, whole = queue.popleft()
         size = self._pack if whole else min(self._pack, max(1, -(-self._trials[resources] // max(1, idle))))
+        while queue and not whole and len(specs) + len(queue[0][0]) <= size and _may_join(queue[0], specs, curve_spec):
+            more, further, _ = queue.popleft()
+            specs, curve_spec = [*specs, *more], replace(curve_spec, bars={**curve_spec.bars, **further.bars})
         taken, left = specs[:size], specs[size:]
         if left:
             queue.appendleft((left, curve_spec, whole))
         self._trials[resources] -= len(taken)
         return taken, curve_spec
+
+
+def _may_join(group: _Group, specs: Sequence[TrialSpec], curve_spec: CurveSpec) -> bool:
+    """Whether the trials of a group, which waits, can be fitted together with these."""
+    (other, *_), further, whole = group
+    first = specs[0]
+    if whole or first.phase == "report" or replace(further, bars={}) != replace(curve_spec, bars={}):
+        return False
+    if any(getattr(other, name) != getattr(first, name) for name in ("model", "fingerprint", "dataset_params")):
+        return False
+    varied = registered.model_info(first.model).varies
+    return bool(varied) and other.batch_key(varied) == first.batch_key(varied)
 
 
 class InFlight:

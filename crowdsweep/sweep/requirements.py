@@ -63,15 +63,8 @@ class DatasetFacts:
 def dataset_facts(trial: TrialData) -> DatasetFacts:
     """Returns the facts of a prepared dataset."""
     training = trial.training
-    features = training.items.features
     return DatasetFacts(
-        shape=DataShape(
-            n_items=training.n_items,
-            n_annotators=training.n_annotators,
-            n_classes=training.n_classes,
-            n_annotations=len(training.annotations),
-            n_features=0 if features is None else features.shape[1],
-        ),
+        shape=DataShape.of(training),
         scored={split: bool(part.has_gold.any()) for split, part in trial.evaluation.items() if len(part.scored)},
         training_gold=len(trial.gold) > 0,
         crowd=trial.crowd is not None or trial.gold.counts_answers,

@@ -269,7 +269,7 @@ class SweepConfig:
         published: published values of a paper, which the report shows beside those of the sweep.
         protocol: given to every model that has such a hyper-parameter, unless the model's own params set it.
         heldout: share of the annotations that is held out where `heldout_loglik` ranks.
-        pack: most trials that are fitted together, as one batch.
+        pack: most trials that are fitted together, as one batch: seeds of a point and, of models that can, points.
         report_every: epochs or EM steps between two scores on dev data during a fit.
         checkpoint_minutes: minutes between two checkpoints of a fit, where its model has checkpoints; null for none.
         source: path of the file, for messages; empty where there is none.

@@ -20,7 +20,16 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Gold
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.models import registered
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo, fit_all, fit_one
+from crowdsweep.models.contract import (
+    DataShape,
+    FitContext,
+    FitResult,
+    FitsPoints,
+    ModelInfo,
+    fit_all,
+    fit_one,
+    fit_points,
+)
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing import checkpoint_checks as checkpoint_checks  # noqa: PLC0414 - adds its check to the table
@@ -37,6 +46,7 @@ from crowdsweep.testing.model_fits import (
     must_agree,
     must_be_predictor,
     must_be_valid,
+    other_value,
     short_model,
     short_params,
     standard_fit,
@@ -177,6 +187,28 @@ def batch_equals_alone(info: ModelInfo) -> None:
     together = fit_all(model, [data.training for data in sets], contexts)
     for data, context, batched in zip(sets, contexts, together, strict=True):
         must_agree(fit_one(model, data.training, context), batched, 1e-6)
+
+
+@check(lambda info: bool(info.varies) or issubclass(info.model, FitsPoints))
+def points_beside_each_other_equal_each_alone(info: ModelInfo) -> None:
+    """Fits that differ in each hyper-parameter that a batch may vary, in one batch, give what each gives alone."""
+    known = registered.parameters(info.name)
+    unknown = sorted(info.varies - known.keys())
+    must(not unknown, f"varies: it has no {', '.join(unknown)}")
+    must(issubclass(info.model, FitsPoints), "varies: what may differ in a batch needs `fit_points`")
+    must(bool(info.varies), "it has `fit_points`, and `varies` names nothing")
+    points = [{}, *({name: other_value(info, name)} for name in sorted(info.varies)), {}]
+    models = [short_model(info, **point) for point in points]
+    differing = [name for name, model in zip(sorted(info.varies), models[1:], strict=False) if model == models[0]]
+    must(not differing, f"no other value was found of {', '.join(differing)}")
+    sets = [small_data(seed % 2, n_items=60 if seed % 2 else 17) for seed in range(len(points))]
+    contexts = [context_for(info, data, seed) for seed, data in enumerate(sets)]
+    contexts[-1] = replace(contexts[-1], report=Listener(until=2))  # ends before all others, and disturbs none
+    together = fit_points(models, [data.training for data in sets], contexts)
+    for point, model, data, context, fitted in zip(points, models, sets, contexts, together, strict=True):
+        alone = fit_one(model, data.training, context)
+        must(alone.iterations == fitted.iterations, f"{point}: {fitted.iterations} steps, alone {alone.iterations}")
+        must_agree(alone, fitted, 1e-6)
 
 
 @check(lambda info: info.deterministic)

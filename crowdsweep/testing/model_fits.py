@@ -31,6 +31,14 @@ def short_model(info: ModelInfo, **params: Any) -> Any:
     return registered.build_model(info.name, {**short_params(info), **given})
 
 
+def other_value(info: ModelInfo, name: str) -> Any:
+    """Returns another value of a number than short fits have: a larger one, or the largest of the search space."""
+    space = info.space.get(name, {})
+    value = registered.full_params(info.name, short_params(info))[name]
+    others = [one for one in (*space.get("values", ()), space.get("max")) if one not in (None, value)]
+    return max(others) if others else value + 1
+
+
 ONE_RESTART = {"restarts": 1}
 
 

@@ -6,7 +6,7 @@ get the same numbers as they would have alone. An interrupt, and an exception ou
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +19,7 @@ from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.checkpoints import NO_CHECKPOINT, CheckpointRefused
-from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Need, Predictor, fit_unchecked
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, ModelInfo, Need, Predictor, fit_points
 from crowdsweep.models.needs import check_needs
 from crowdsweep.record.artifacts import within_limit
 from crowdsweep.record.events import TrialProgressed
@@ -74,6 +74,7 @@ class _Fit:
     """One fit and its trials: several where the seed changes nothing."""
 
     specs: list[TrialSpec]
+    model: Model
     trial: TrialData
     curve_spec: CurveSpec
     wall_s: float  # seconds of this fit, for all its trials together
@@ -81,17 +82,17 @@ class _Fit:
     resumed: int = 0  # step of the checkpoint that it resumed from; reports up to it are not repeated
     step: int = 0  # last reported step
     began: float = 0.0
-    share: int = 1  # number of fits that run side by side and share the time
+    share: float = 1.0  # of the time of the fits that run side by side
     curve: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     goes_on: bool = True
     stops: dict[str, StoppedEarly] = field(default_factory=dict[str, StoppedEarly])  # by trial key
     broken_off: BaseException | None = None  # what `report` raised: not the model's fault
 
-    def begin(self, share: int) -> None:
+    def begin(self, share: float) -> None:
         """Begins the fit (again), from its checkpoint where it has one.
 
         Args:
-            share: number of fits that run side by side.
+            share: this fit's share of the time of those that run side by side.
         """
         first = self.checkpoint is not None and not self.began
         self.curve, self.goes_on, self.stops, self.resumed, self.step = [], True, {}, 0, 0
@@ -133,7 +134,7 @@ class _Fit:
 
     def elapsed_s(self) -> float:
         """Returns the fit's share of the seconds since it began."""
-        return (time.perf_counter() - self.began) / self.share
+        return (time.perf_counter() - self.began) * self.share
 
 
 def run_batch(
@@ -147,7 +148,8 @@ def run_batch(
     """Runs trials on one base dataset and returns their results in the order of the specs.
 
     Args:
-        specs: trials of one cell or of several; those with the same model and hyper-parameters are fitted as one batch.
+        specs: trials of one cell or of several; those of the same model are fitted as one batch where their
+            hyper-parameters agree in all but what the model `varies`.
         base: the dataset that their fingerprints name.
         device: torch device of the slot.
         report: called with each trial's reports; where it returns False the trial ends, with status `stopped` (trials
@@ -161,9 +163,10 @@ def run_batch(
         from crowdsweep.models import devices  # noqa: PLC0415 - torch takes seconds to import, and few models need it
 
         devices.prepare(device)
+    varied = {name: _varied_by(name) for name in {spec.model for spec in specs}}
     cells: dict[str, list[TrialSpec]] = {}
     for spec in specs:
-        cells.setdefault(f"{spec.model} {canonical_json(dict(spec.params))}", []).append(spec)
+        cells.setdefault(spec.batch_key(varied[spec.model]), []).append(spec)
     results: dict[str, TrialResult] = {}
     batch = _Batch(
         base=base,
@@ -192,30 +195,48 @@ def look_up_models(specs: Sequence[TrialSpec]) -> None:
             guarded(registered.model_info)(name)
 
 
+def _varied_by(name: str) -> frozenset[str]:
+    """Returns what a model `varies`; of one that cannot be imported nothing: `_run_cell` says why."""
+    with suppress(ModelFault):
+        return guarded(registered.model_info)(name).varies
+    return frozenset()
+
+
 def _run_cell(specs: list[TrialSpec], batch: _Batch) -> list[TrialResult]:
     try:
         info = guarded(registered.model_info)(specs[0].model)
     except ModelFault as fault:  # a plug-in that this machine lacks or cannot import, although the driver could
         failure = replace(failure_of(fault), kind=MISSING_PLUGIN)
         return [_failed(spec, failure, 0.0) for spec in specs]
-    try:
-        model = guarded(registered.build_model)(specs[0].model, specs[0].params)
-    except ModelFault as fault:
-        return [_failed(spec, failure_of(fault), 0.0) for spec in specs]
-    needs = info.needs_of(model, batch.base.items)
-    fits, results = _prepare(specs, batch, info, needs)
+    points: dict[str, list[TrialSpec]] = {}
+    for spec in specs:
+        points.setdefault(canonical_json(dict(spec.params)), []).append(spec)
+    models: dict[str, Model] = {}  # by trial key
+    results: list[TrialResult] = []
+    for members in points.values():
+        try:
+            model = guarded(registered.build_model)(members[0].model, members[0].params)
+        except ModelFault as fault:
+            results += [_failed(spec, failure_of(fault), 0.0) for spec in members]
+        else:
+            models.update((spec.key, model) for spec in members)
+    if not models:
+        return results
+    needs = info.needs_of(next(iter(models.values())), batch.base.items)
+    fits, refused = _prepare([spec for spec in specs if spec.key in models], models, batch, info, needs)
+    results += refused
     if batch.checkpoints is not None and info.checkpoints:
         for fit in fits:
-            maker = partial(made_by, fit.specs[0], type(model), batch.device, batch.curve_spec)
+            maker = partial(made_by, fit.specs[0], type(fit.model), batch.device, batch.curve_spec)
             fit.checkpoint = batch.checkpoints.of([spec.key for spec in fit.specs], maker, fit.progress)
     contexts = [_context(fit, batch, sees_gold="gold" in needs) for fit in fits]
-    for fit, outcome in zip(fits, _fit(model, fits, contexts), strict=True):
+    for fit, outcome in zip(fits, _fit(info, fits, contexts), strict=True):
         results += _finish(fit, outcome, info, sees_gold="gold" in needs)
     return results
 
 
 def _prepare(
-    specs: list[TrialSpec], batch: _Batch, info: ModelInfo, needs: frozenset[Need]
+    specs: list[TrialSpec], models: Mapping[str, Model], batch: _Batch, info: ModelInfo, needs: frozenset[Need]
 ) -> tuple[list[_Fit], list[TrialResult]]:
     """Prepares the data of each trial, and returns the fits to make and the results of trials whose data are refused.
 
@@ -229,8 +250,9 @@ def _prepare(
     for spec in specs:
         started = time.perf_counter()
         seed_matters = splits.seed_matters(base, spec.dataset_params, spec.heldout_fraction)
-        of_data = spec.key if seed_matters else spec.cell_key
-        one = of_data if info.deterministic else spec.key
+        data = [dict(spec.dataset_params), spec.heldout_fraction, spec.seed if seed_matters else None]
+        of_data = canonical_json(data)
+        one = spec.cell_key if info.deterministic and not seed_matters else spec.key
         if one in fits:
             fits[one].specs.append(spec)
             continue
@@ -242,7 +264,7 @@ def _prepare(
         except DataError as error:
             refused.append(_failed(spec, failure_of(error), time.perf_counter() - started))
             continue
-        fits[one] = _Fit([spec], made[of_data], batch.curve_spec, time.perf_counter() - started)
+        fits[one] = _Fit([spec], models[spec.key], made[of_data], batch.curve_spec, time.perf_counter() - started)
     return list(fits.values()), refused
 
 
@@ -286,18 +308,30 @@ def _score_now(metric: str, predictor: Callable[[], Predictor], trial: TrialData
         return None
 
 
-def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> list[FitResult | Failure]:
+def _shares(fits: Sequence[_Fit], info: ModelInfo) -> list[float]:
+    """Returns each fit's share of the time of all: equal ones, or of several points in proportion to their costs."""
+    params, costs = [fit.specs[0].params for fit in fits], list[float]()
+    if info.cost is not None and any(own != params[0] for own in params):
+        with suppress(ModelFault):
+            cost = guarded(info.cost)
+            costs = [cost(DataShape.of(fit.trial.training), own) for fit, own in zip(fits, params, strict=True)]
+    if not costs or not all(0 < cost < np.inf for cost in costs):
+        return [1 / len(fits)] * len(fits)
+    return [cost / sum(costs) for cost in costs]
+
+
+def _fit(info: ModelInfo, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> list[FitResult | Failure]:
     """Fits all as one batch; halves a batch that raises until each failing fit runs alone."""
     if not fits:
         return []
-    for fit in fits:
-        fit.begin(len(fits))
+    for fit, share in zip(fits, _shares(fits, info), strict=True):
+        fit.begin(share)
     if fits[0].checkpoint is not None:
         fits[0].checkpoint.tell()
     fault: ModelFault | None = None
     fitted: list[FitResult] = []
     try:
-        fitted = guarded(fit_unchecked)(model, [fit.trial.training for fit in fits], contexts)
+        fitted = guarded(fit_points)([fit.model for fit in fits], [fit.trial.training for fit in fits], contexts)
     except ModelFault as raised:
         fault = raised
         if of_memory(fault):
@@ -307,11 +341,11 @@ def _fit(model: Model, fits: Sequence[_Fit], contexts: Sequence[FitContext]) -> 
     if fault is None:
         return list(fitted)
     if sum(fit.begins_anew(fault) for fit in fits):  # not `any`: the fault does not say whose it was
-        return _fit(model, fits, contexts)
+        return _fit(info, fits, contexts)
     if len(fits) == 1:
         return [failure_for_want_of_memory(fault) if of_memory(fault) else failure_of(fault)]
     half = len(fits) // 2
-    return [*_fit(model, fits[:half], contexts[:half]), *_fit(model, fits[half:], contexts[half:])]
+    return [*_fit(info, fits[:half], contexts[:half]), *_fit(info, fits[half:], contexts[half:])]
 
 
 def _finish(fit: _Fit, fitted: FitResult | Failure, info: ModelInfo, *, sees_gold: bool) -> list[TrialResult]:

@@ -72,7 +72,7 @@ def test_where_all_gates_are_the_crowds_shares_it_is_cmm() -> None:
     rows = some_annotations(1, weighted=False)
     groups, probs = groups_of(rows, CMMIndividual(groups=GROUPS, gate_smoothing=1e12))
     data = TrainingData(annotations=rows, items=Items(n_items=ITEMS))
-    crowd = GroupedCrowd(CMM(groups=GROUPS), [data], [np.ones((GROUPS, CLASSES, CLASSES))], [0])
+    crowd = GroupedCrowd([CMM(groups=GROUPS)], [data], [np.ones((GROUPS, CLASSES, CLASSES))], [0])
     crowd.shares[0], crowd.matrices[0] = torch.from_numpy(groups.shares), torch.from_numpy(groups.matrices)
     targets, log_likelihood = crowd.expect([0], torch.from_numpy(probs)[None])
     found, found_log_likelihood = groups.expect(probs)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from crowdsweep.arrays import LOG_FLOOR
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.contract import FitContext, fit_all, fit_one, fit_unchecked
 from crowdsweep.models.joint._label_clusters import LabelPoints, Starts
 from crowdsweep.models.joint.cmm import CMM, GroupedAnnotators, GroupedCrowd
 from crowdsweep.models.joint.dl_em import KnownCrowd
@@ -55,17 +56,18 @@ def _random_probs(rng, *shape):
 
 def _naive_cmm_e_step(data, probs, shares, matrices):
     """Returns Q[m, k, j] = sum_i r_ij q_ij(m, k), rbar[i, k] and the log-likelihood."""
-    gathered = np.zeros((N_GROUPS, N_CLASSES, N_CLASSES))
+    n_groups = len(shares)
+    gathered = np.zeros((n_groups, N_CLASSES, N_CLASSES))
     targets = np.zeros((data.n_items, N_CLASSES))
     log_likelihood = 0.0
     for item, _, label, weight in _rows(data):
-        joint = np.zeros((N_GROUPS, N_CLASSES))
-        for group in range(N_GROUPS):
+        joint = np.zeros((n_groups, N_CLASSES))
+        for group in range(n_groups):
             for true in range(N_CLASSES):
                 joint[group, true] = shares[group] * probs[item, true] * matrices[group, true, label]
         log_likelihood += weight * log(joint.sum())
         posterior = joint / joint.sum()
-        for group in range(N_GROUPS):
+        for group in range(n_groups):
             for true in range(N_CLASSES):
                 gathered[group, true, label] += weight * posterior[group, true]
                 targets[item, true] += weight * posterior[group, true]
@@ -73,10 +75,11 @@ def _naive_cmm_e_step(data, probs, shares, matrices):
 
 
 def _naive_cmm_m_step(gathered, smoothing):
-    shares = np.zeros(N_GROUPS)
-    matrices = np.zeros((N_GROUPS, N_CLASSES, N_CLASSES))
-    for group in range(N_GROUPS):
-        shares[group] = (gathered[group].sum() + smoothing) / (gathered.sum() + N_GROUPS * smoothing)
+    n_groups = len(gathered)
+    shares = np.zeros(n_groups)
+    matrices = np.zeros((n_groups, N_CLASSES, N_CLASSES))
+    for group in range(n_groups):
+        shares[group] = (gathered[group].sum() + smoothing) / (gathered.sum() + n_groups * smoothing)
         for true in range(N_CLASSES):
             mass = gathered[group, true].sum() + N_CLASSES * smoothing
             for label in range(N_CLASSES):
@@ -89,19 +92,27 @@ def _naive_cmm_m_step(gathered, smoothing):
 @pytest.mark.parametrize("smoothing", [0.0, 1.0])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cmm_steps_equal_loops(smoothing, weighted):
+    """Also beside replicas with other numbers of groups, and another smoothing."""
     rng = np.random.default_rng(0)
     sets = [_crowd(0, weighted=weighted), _crowd(1, n_items=9, weighted=weighted), _crowd(2, weighted=weighted)]
-    model = CMM(groups=N_GROUPS, smoothing=smoothing)
-    wanted = [Starts(part.annotations, N_GROUPS, SeedStream(0)).of_restart(0) for part in sets]
-    crowd = GroupedCrowd(model, sets, wanted, [0, 1, 2])
+    n_groups, smoothings = (N_GROUPS, 1, 5), (smoothing, 0.5, smoothing)
+    models = [CMM(groups=own, smoothing=added) for own, added in zip(n_groups, smoothings, strict=True)]
+    pairs = zip(sets, n_groups, strict=True)
+    wanted = [Starts(part.annotations, own, SeedStream(0)).of_restart(0) for part, own in pairs]
+    crowd = GroupedCrowd(models, sets, wanted, [0, 1, 2])
+    before = [np.full_like(own, 1 / N_CLASSES) for own in wanted]
     for active in ([0, 1, 2], [0, 1, 2], [1, 2], [1]):
-        crowd.maximise(active)
+        changes = crowd.maximise(active)
         probs = _random_probs(rng, len(active), 13, N_CLASSES)
         targets, log_likelihoods = crowd.expect(active, torch.from_numpy(probs))
         for place, replica in enumerate(active):
-            shares, matrices = _naive_cmm_m_step(wanted[replica], smoothing)
-            np.testing.assert_allclose(crowd.shares[replica], shares, **CLOSE)
-            np.testing.assert_allclose(crowd.matrices[replica], matrices, **CLOSE)
+            shares, matrices = _naive_cmm_m_step(wanted[replica], smoothings[replica])
+            for found, own in zip(crowd.solution(replica), (shares, matrices), strict=True):
+                np.testing.assert_allclose(found, own, **CLOSE)
+            assert not crowd.shares[replica, n_groups[replica] :].any()
+            change = np.abs(matrices - before[replica]) / np.maximum(before[replica], LOG_FLOOR)
+            assert changes[place] == pytest.approx(change.mean(), rel=1e-9)
+            before[replica] = matrices
             wanted[replica], rbar, log_likelihood = _naive_cmm_e_step(sets[replica], probs[place], shares, matrices)
             np.testing.assert_allclose(targets[place, : len(rbar)], rbar, **CLOSE)
             assert log_likelihoods[place] == pytest.approx(log_likelihood, rel=1e-9)
@@ -116,9 +127,10 @@ def test_cmm_starts_from_the_votes_and_the_clusters():
         for true in range(N_CLASSES):
             wanted[clusters[item, label], true, label] += weight * votes[item, true]
     np.testing.assert_allclose(Starts(data.annotations, N_GROUPS, SeedStream(5)).of_restart(2), wanted, **CLOSE)
-    first = GroupedCrowd(CMM(groups=N_GROUPS), [data], [wanted], [0]).first_targets()
+    first = GroupedCrowd([CMM(groups=N_GROUPS)], [data], [wanted], [0]).first_targets()
     np.testing.assert_allclose(first[0], votes * data.annotations.labels_per_item[:, None], **CLOSE)
-    even = GroupedCrowd(CMM(groups=N_GROUPS, item_weighting="uniform"), [data], [wanted], [0]).first_targets()
+    uniform = CMM(groups=N_GROUPS, item_weighting="uniform")
+    even = GroupedCrowd([uniform], [data], [wanted], [0]).first_targets()
     answered = data.annotations.labels_per_item > 0
     np.testing.assert_allclose(even[0][answered], votes[answered], **CLOSE)
     assert not even[0][~answered].any()
@@ -254,7 +266,8 @@ def test_dl_em_steps_equal_loops(smoothing, weighted):
         _crowd(6, n_items=9, n_annotators=4, weighted=weighted),
         _crowd(7, weighted=weighted),
     ]
-    crowd = KnownCrowd(sets, smoothing)
+    smoothings = np.array([smoothing, 0.5, smoothing])
+    crowd = KnownCrowd(sets, smoothings)
     posteriors = [part.annotations.label_distribution() for part in sets]
     before = [None] * 3
     for active in ([0, 1, 2], [0, 1, 2], [0, 1], [1]):
@@ -263,7 +276,7 @@ def test_dl_em_steps_equal_loops(smoothing, weighted):
         targets, log_likelihoods = crowd.expect(active, torch.from_numpy(probs))
         for place, replica in enumerate(active):
             data = sets[replica]
-            matrices = _naive_dl_em_m_step(data, posteriors[replica], smoothing)
+            matrices = _naive_dl_em_m_step(data, posteriors[replica], smoothings[replica])
             own = probs[place, : data.n_items]
             posteriors[replica], log_likelihood = _naive_dl_em_e_step(data, own, matrices)
             answered = data.annotations.labels_per_item > 0
@@ -277,7 +290,7 @@ def test_dl_em_steps_equal_loops(smoothing, weighted):
             np.testing.assert_allclose(posterior, posteriors[replica], **CLOSE)
             if before[replica] is None:
                 assert changes[place] == np.inf
-            elif smoothing > 0:
+            elif smoothings[replica] > 0:
                 seen = data.annotations.labels_per_annotator > 0
                 change = np.abs(matrices - before[replica])[seen] / (before[replica][seen] + 1e-7)
                 assert changes[place] == pytest.approx(change.mean(), rel=1e-9)
@@ -329,7 +342,7 @@ def test_a_data_set_that_breaks_breaks_alone(model):
     features[0] = np.nan
     sets[1] = replace(sets[1], items=replace(sets[1].items, features=features))
     contexts = [FitContext(seeds=SeedStream(seed)) for seed in range(3)]
-    fitted = model.fit_batch(sets, contexts)
+    fitted = fit_unchecked(model, sets, contexts)
     assert np.isnan(fitted[1].item_probs).any()
     for place in (0, 2):
         np.testing.assert_allclose(

@@ -19,7 +19,7 @@ from crowdsweep.models.checkpoints import (
     set_generator,
     taken,
 )
-from crowdsweep.models.contract import FitContext, FitResult, fit_all, fit_one
+from crowdsweep.models.contract import FitContext, FitResult, fit_one, fit_points
 from crowdsweep.record.events import TrialSaved, TrialsNoted
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.checkpoint_checks import must_go_on
@@ -85,10 +85,13 @@ def test_a_fit_goes_on_from_every_moment() -> None:
             np.testing.assert_array_equal(other, one, err_msg=what)
 
 
-@pytest.mark.parametrize("name", ["crowd-layer", "ldl-nm", "lia", "cmm-individual", "dl-em"])
+@pytest.mark.parametrize("name", ["crowd-layer", "ldl-nm", "lia", "cmm", "cmm-individual", "dl-em"])
 def test_fits_of_a_batch_go_on_alone_and_beside_new_ones(name: str) -> None:
-    """Data of different sizes: a checkpoint has nothing of the batch that it was made in."""
-    info, model = registered.model_info(name), short_model(registered.model_info(name))
+    """Data of different sizes, and points where a batch may have several: a checkpoint has nothing of the batch that it
+    was made in."""
+    info = registered.model_info(name)
+    points = [{}, {"groups": 5, "learning_rate": 0.01}, {"smoothing": 0.1, "iterations": 12}]
+    models = [short_model(info, **(point if info.varies else {})) for point in points]
     sets = [small_data(), small_data(1, n_items=17, n_annotators=9), small_data(2)]
     contexts = [context_for(info, data, seed) for seed, data in enumerate(sets)]
     heard = Heard()
@@ -100,7 +103,8 @@ def test_fits_of_a_batch_go_on_alone_and_beside_new_ones(name: str) -> None:
             checkpoint = batch.of([str(n)], dict, lambda: NOT_BEGUN)
             checkpoint.begin()
             known.append(replace(contexts[n], checkpoint=checkpoint))
-        return dict(zip(places, fit_all(model, [sets[n].training for n in places], known), strict=True))
+        asked = fit_points([models[n] for n in places], [sets[n].training for n in places], known)
+        return dict(zip(places, asked, strict=True))
 
     together = fitted([0, 1, 2], {})
     latest = dict(heard.latest)

@@ -97,13 +97,14 @@ def test_logits_equal_loops():
             np.testing.assert_allclose(found[replica, :, row], hidden @ own["w1"] + own["b1"][0], atol=1e-5)
 
 
-def test_adam_is_torchs_adam_for_each_replica():
+@pytest.mark.parametrize("rates", [(0.05, 0.05, 0.05), (0.05, 0.05, 0.2), (0.1, 0.02, 0.1)])
+def test_adam_is_torchs_adam_for_each_replica(rates):
     rng = np.random.default_rng(1)
     parameters = [Parameter(name="w", shape=(3, 2)), Parameter(name="b", shape=(1, 2))]
     stack = ReplicaStack.start(parameters, _streams(3), "cpu")
-    adam = Adam(learning_rate=0.05, epsilon=1e-12, weight_decay=0.1)
+    adam = Adam(learning_rate=np.array(rates), epsilon=1e-12)
     theirs = [[stack[p.name][s].detach().clone().requires_grad_(True) for p in parameters] for s in range(3)]
-    optimisers = [torch.optim.AdamW(own, lr=0.05, eps=1e-12, weight_decay=0.1) for own in theirs]
+    optimisers = [torch.optim.Adam(own, lr=rate, eps=1e-12) for own, rate in zip(theirs, rates, strict=True)]
     for step in range(12):
         active = 3 if step < 8 else 2
         gradients = torch.from_numpy(rng.normal(size=(3, stack.flat.shape[1])).astype(np.float32))
@@ -137,26 +138,29 @@ def test_adam_adds_epsilon_before_it_corrects_and_steps_each_replica_by_its_own_
     np.testing.assert_allclose(stack["w"].numpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_lazy_rows_move_as_a_dense_table_would_and_others_stand_still():
+@pytest.mark.parametrize("rates", [(0.1, 0.1), (0.1, 0.03)])
+def test_lazy_rows_move_as_a_dense_table_would_and_others_stand_still(rates):
     table = Table(width=3, start=glorot_uniform, orders=[np.arange(6)] * 2)
     tables = EmbeddingTables(table, seeds=_streams(2), name="rows", device="cpu")
     before = tables.values.clone()
-    dense = tables.values.clone().requires_grad_(True)
-    optimiser = torch.optim.SparseAdam([dense], lr=0.1, eps=1e-10)
-    adam = Adam(learning_rate=0.1, epsilon=1e-10)
+    dense = [part.clone().requires_grad_(True) for part in tables.values.split(6)]
+    groups = [{"params": [part], "lr": rate} for part, rate in zip(dense, rates, strict=True)]
+    optimiser = torch.optim.SparseAdam(groups, eps=1e-10)
+    adam = Adam(learning_rate=np.array(rates), epsilon=1e-10)
     for rows in ([0, 4, 4, 7], [4, 11], [0, 7]):
         flat_rows = torch.tensor(rows)
         touched, which = tables.gather(flat_rows)
         (touched.gradient,) = torch.autograd.grad((touched.values[which] ** 3).sum(), touched.values)
         tables.step(touched, adam, 2)
         optimiser.zero_grad()
-        (torch.nn.functional.embedding(flat_rows, dense, sparse=True) ** 3).sum().backward()
+        for part, own in zip(dense, (flat_rows[flat_rows < 6], flat_rows[flat_rows >= 6] - 6), strict=True):
+            (torch.nn.functional.embedding(own, part, sparse=True) ** 3).sum().backward()
         optimiser.step()
-    assert torch.allclose(tables.values, dense, rtol=1e-4, atol=1e-5)
+    assert torch.allclose(tables.values, torch.cat(dense), rtol=1e-4, atol=1e-5)
     untouched = [1, 2, 3, 5, 6, 8, 9, 10]
     assert torch.equal(tables.values[untouched], before[untouched])
     tables.keep([1])
-    np.testing.assert_allclose(tables.values_of(0), dense[6:].detach().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(tables.values_of(0), dense[1].detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_rows_are_drawn_in_the_order_of_the_data():
@@ -262,13 +266,13 @@ def test_a_dropped_replica_never_changes_again():
     rng = np.random.default_rng(4)
     features, targets = _problem(rng, 50)
     replicas = ClassifierReplicas(
-        settings(dropout=0.2),
+        [settings(dropout=0.2)] * 3,
         mlp(8, dropout=0.2),
         inputs=[features] * 3,
         rows=[np.arange(50)] * 3,
         targets=torch.from_numpy(np.stack([targets] * 3).astype(np.float32)),
         seeds=_streams(3),
-        epochs=2,
+        epochs=[2] * 3,
     )
     trainer = replicas.trainer
     assert set(trainer.run_epoch(replicas.loss)) == {0, 1, 2}

@@ -145,31 +145,6 @@ class NetworkEM:
     tolerance: Annotated[float, Ge(0)] = 0.03
     protocol: TrainingProtocol = "until_trained"
 
-    def fit(
-        self,
-        data: Sequence[TrainingData],
-        contexts: Sequence[FitContext],
-        crowd_of: Callable[[Sequence[int], Sequence[int]], Crowd],
-    ) -> list[Fitted]:
-        """Runs all restarts of all data sets and returns the best restart of each.
-
-        Args:
-            data: agree in the numbers of classes and features.
-            contexts: one for each.
-            crowd_of: makes the crowd of a list of fits, given the number of each one's data set, and its own number
-                among the restarts on that data set.
-        """
-        network = self.classifier.build(data[0], sentences=True)
-        restarts = self.restarts or (PAPER_RESTARTS if self.protocol == "paper" else RESTARTS)
-        floats = count_parameters(network.parameters()) * restarts
-        best: list[Fitted] = []
-        for part in replica_chunks(len(data), floats, contexts[0].device, restarts * numbers_held(data)):
-            owners = np.repeat(np.arange(len(data))[part], restarts).tolist()
-            numbers = [place % restarts for place in range(len(owners))]
-            crowd = crowd_of(owners, numbers)
-            best += _Run(self, network, [data[o] for o in owners], owners, numbers, contexts, crowd).to_the_end()
-        return best
-
     def stops(self, history: Sequence[float], change: float) -> bool:
         """Whether log-likelihood and matrices have both converged; only `paper` stops by that."""
         if not np.isfinite(history[-1]):
@@ -178,6 +153,38 @@ class NetworkEM:
             return False
         now, before = history[-1], history[-2]
         return abs(now - before) <= self.tolerance * abs(before) and change <= self.tolerance
+
+
+VARIES = frozenset({"learning_rate", "steps", "iterations", "tolerance"})
+"""The settings of `NetworkEM` that may differ among fits side by side."""
+
+
+def fit_side_by_side(
+    settings: Sequence[NetworkEM],
+    data: Sequence[TrainingData],
+    contexts: Sequence[FitContext],
+    crowd_of: Callable[[Sequence[int], Sequence[int]], Crowd],
+) -> list[Fitted]:
+    """Runs all restarts of all fits and returns the best restart of each.
+
+    Args:
+        settings: of each fit, equal but for `VARIES`.
+        data: of each fit; they agree in the numbers of classes and features.
+        contexts: one for each fit.
+        crowd_of: makes the crowd of a list of replicas, given the number of each one's fit, and its own number among
+            the restarts of that fit.
+    """
+    shared = settings[0]
+    network = shared.classifier.build(data[0], sentences=True)
+    restarts = shared.restarts or (PAPER_RESTARTS if shared.protocol == "paper" else RESTARTS)
+    floats = count_parameters(network.parameters()) * restarts
+    best: list[Fitted] = []
+    for part in replica_chunks(len(data), floats, contexts[0].device, restarts * numbers_held(data)):
+        owners = np.repeat(np.arange(len(data))[part], restarts).tolist()
+        numbers = [place % restarts for place in range(len(owners))]
+        crowd = crowd_of(owners, numbers)
+        best += _Run(settings, network, data, owners, numbers, contexts, crowd).to_the_end()
+    return best
 
 
 @final
@@ -200,7 +207,7 @@ class Reordered:
 @final
 @dataclass(kw_only=True)
 class _Owner:
-    """One data set: the votes of its items, its best restart that has ended, and the log-likelihoods of all."""
+    """One fit: the votes of its items, its best restart that has ended, and the log-likelihoods of all."""
 
     votes: ItemProbs
     answered: Bool[np.ndarray, " items"]
@@ -218,20 +225,22 @@ class _Owner:
 
 @final
 class _Run:
-    """The restarts of some data sets, side by side."""
+    """The restarts of some fits, side by side."""
 
     def __init__(
         self,
-        settings: NetworkEM,
+        settings: Sequence[NetworkEM],
         network: Network,
-        parts: Sequence[TrainingData],
+        data: Sequence[TrainingData],
         owners: Sequence[int],
         numbers: Sequence[int],
         contexts: Sequence[FitContext],
         crowd: Crowd,
     ) -> None:
-        self._settings, self._parts, self._owner_of, self._crowd = settings, parts, owners, crowd
-        self._contexts = contexts
+        self._settings = [settings[owner] for owner in owners]
+        self._parts = parts = [data[owner] for owner in owners]
+        self._owner_of, self._crowd, self._contexts = owners, crowd, contexts
+        self._protocol = settings[0].protocol
         self._ended: dict[int, tuple[Fitted, ReplicaValues]] = {}  # in this iteration
         self._owners = {
             owner: _Owner(
@@ -245,44 +254,44 @@ class _Run:
         ]
         first = crowd.first_targets()
         self._replicas = ClassifierReplicas(
-            settings.classifier.under(settings.protocol).unstopped(),
+            [own.classifier.under(self._protocol).unstopped() for own in self._settings],
             network,
             inputs=[network.inputs(part.items) for part in parts],
             layouts=[network.layout(part.items) for part in parts],
             rows=[np.flatnonzero(part.annotations.labels_per_item) for part in parts],
             targets=first.to(torch.float32).contiguous(),
             seeds=seeds,
-            epochs=settings.iterations,
+            epochs=[own.iterations for own in self._settings],
             device=contexts[0].device,
         )
 
     def to_the_end(self) -> list[Fitted]:
-        """Returns the best restart of each data set."""
+        """Returns the best restart of each fit."""
         self._restore()
         while self._replicas.trainer.active:
             self._iterate()
         return [owner.best for owner in self._owners.values() if owner.best is not None]
 
     def _iterate(self) -> None:
-        replicas, settings = self._replicas, self._settings
+        replicas = self._replicas
         active = replicas.trainer.active
         changes = self._crowd.maximise(active)
         replicas.trainer.step_through(replicas.loss)
         probs = replicas.probabilities()
         expected, log_likelihoods = self._crowd.expect(active, probs)
         replicas.targets[active] = expected.to(torch.float32)
-        moved = changes.tolist() if settings.protocol == "paper" else [0.0] * len(active)  # else nothing stops by it
+        moved = changes.tolist() if self._protocol == "paper" else [0.0] * len(active)  # else nothing stops by it
         ended: dict[int, bool] = {}
         for place, replica in enumerate(active):
             history = self._owners[self._owner_of[replica]].histories.setdefault(replica, [])
             history.append(float(log_likelihoods[place]))
-            ended[replica] = settings.stops(history, moved[place])
+            ended[replica] = self._settings[replica].stops(history, moved[place])
         go_on = self._report(active, expected)
         self._ended = {}
         for place, replica in enumerate(active):
             owner = self._owners[self._owner_of[replica]]
-            iteration = len(owner.histories[replica])
-            if not ended[replica] and iteration < settings.iterations and go_on[self._owner_of[replica]]:
+            iterations, most = len(owner.histories[replica]), self._settings[replica].iterations
+            if not ended[replica] and iterations < most and go_on[self._owner_of[replica]]:
                 continue
             n_items = self._parts[replica].n_items
             targets = expected[place, :n_items].cpu().numpy()
@@ -295,7 +304,7 @@ class _Run:
                 targets=targets[:, order],
                 predictor=Reordered(predictor=predictor, order=order),
                 log_likelihoods=history,
-                converged=ended[replica] or not (settings.protocol == "paper" or still_improves(history)),
+                converged=ended[replica] or not (self._protocol == "paper" or still_improves(history)),
             )
             self._ended[replica] = fitted, predictor.values
             if fitted.is_better_than(owner.best):
@@ -371,7 +380,7 @@ class _Run:
         )
 
     def _report(self, active: Sequence[int], expected: ActiveProbs) -> dict[int, bool]:
-        """Tells of each data set's best restart so far; returns which go on."""
+        """Tells of each fit's best restart so far; returns which go on."""
         members: dict[int, dict[int, int]] = {}
         for place, replica in enumerate(active):
             members.setdefault(self._owner_of[replica], {})[replica] = place
@@ -386,7 +395,7 @@ class _Run:
     def _leader(
         self, owner: _Owner, running: Mapping[int, int], expected: ActiveProbs
     ) -> tuple[float, Callable[[], Predictor]]:
-        """Returns the highest log-likelihood of a data set's restarts, and what makes that one's predictor."""
+        """Returns the highest log-likelihood of a fit's restarts, and what makes that one's predictor."""
         replica = max(running, key=lambda replica: owner.histories[replica][-1])
         value, ended = owner.histories[replica][-1], owner.best
         if ended is not None and ended.log_likelihoods[-1] >= value:

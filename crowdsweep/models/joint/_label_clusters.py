@@ -32,11 +32,11 @@ class Starts:
         self._groups, self._seeds = groups, seeds
 
     @classmethod
-    def of(cls, data: Sequence[TrainingData], groups: int, contexts: Sequence[FitContext]) -> "list[Starts]":
-        """Returns the starts on each data set."""
+    def of(cls, data: Sequence[TrainingData], groups: Sequence[int], contexts: Sequence[FitContext]) -> "list[Starts]":
+        """Returns the starts of each fit, given how many groups it has."""
         return [
-            cls(part.annotations, groups, context.seeds.child("clusters"))
-            for part, context in zip(data, contexts, strict=True)
+            cls(part.annotations, own, context.seeds.child("clusters"))
+            for part, own, context in zip(data, groups, contexts, strict=True)
         ]
 
     def clusters(self, number: int) -> Int32[np.ndarray, "items classes"]:

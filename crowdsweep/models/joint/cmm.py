@@ -39,11 +39,13 @@ from crowdsweep.models._em import chunks, label_probs_of, normalised
 from crowdsweep.models.checkpoints import State, taken
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import (
+    VARIES,
     ActiveChanges,
     ActiveProbs,
     ActiveValues,
     Fitted,
     NetworkEM,
+    fit_side_by_side,
     joint_cost,
 )
 from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
@@ -71,40 +73,56 @@ class CMM:
     item_weighting: Literal["labels", "uniform"] = "labels"
     em: NetworkEM = NetworkEM()
 
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs EM with all restarts of all data sets side by side."""
-        starts = Starts.of(data, self.groups, contexts)
+    @staticmethod
+    def fit_points(
+        models: Sequence["CMM"], data: Sequence[TrainingData], contexts: Sequence[FitContext]
+    ) -> list[FitResult]:
+        """Runs EM with all restarts of all fits side by side."""
+        starts = Starts.of(data, [model.groups for model in models], contexts)
 
         def crowd_of(owners: Sequence[int], restarts: Sequence[int]) -> GroupedCrowd:
             expected = [starts[owner].of_restart(own) for owner, own in zip(owners, restarts, strict=True)]
-            return GroupedCrowd(self, data, expected, owners, contexts[0].device)
+            return GroupedCrowd(models, data, expected, owners, contexts[0].device)
 
-        fitted = self.em.fit(data, contexts, crowd_of)
+        fitted = fit_side_by_side([model.em for model in models], data, contexts, crowd_of)
         return [_result(part, best) for part, best in zip(data, fitted, strict=True)]
 
 
 @final
 class GroupedCrowd:
-    """Shares and matrices of the groups of R replicas, and their E- and M-step (`_em_with_network.Crowd`)."""
+    """Shares and matrices of the groups of R replicas, and their E- and M-step (`_em_with_network.Crowd`).
+
+    The axis of groups is as long as the longest; groups beyond a replica's own have a share of 0 and no labels. Sums
+    along it go in order (`cumsum`), so that these change no bit of the others.
+    """
 
     def __init__(
         self,
-        model: CMM,
+        models: Sequence[CMM],
         data: Sequence[TrainingData],
-        expected: Sequence[GroupMatrices],
+        expected: Sequence[Float64[np.ndarray, "_ true observed"]],
         numbers: Sequence[int],
         device: str = "cpu",
     ) -> None:
-        """Takes for each replica the expected counts of its first M-step, and the number of its data set."""
-        self._model = model
-        own, n_classes = sorted(set(numbers)), data[0].n_classes
-        counts = np.zeros((len(own), max(data[n].n_items for n in own), n_classes))
-        for table, number in zip(counts, own, strict=True):
-            table[: data[number].n_items] = data[number].annotations.counts.toarray()
-        tables, rows = torch.from_numpy(counts).to(device), [own.index(number) for number in numbers]
-        self._counts = tables.expand(len(numbers), -1, -1) if len(own) == 1 else tables[rows]
-        self._expected = torch.from_numpy(np.stack(expected)).to(device)
-        self.shares = torch.full(self._expected.shape[:2], 1.0 / model.groups, dtype=torch.float64, device=device)
+        """Takes the models and data of all fits, and for each replica the expected counts of its first M-step, and the
+        number of its fit."""
+        own, n_classes = [models[number] for number in numbers], data[0].n_classes
+        parts = {id(data[number]): data[number] for number in numbers}
+        counts = np.zeros((len(parts), max(part.n_items for part in parts.values()), n_classes))
+        for table, part in zip(counts, parts.values(), strict=True):
+            table[: part.n_items] = part.annotations.counts.toarray()
+        tables, rows = torch.from_numpy(counts).to(device), [[*parts].index(id(data[number])) for number in numbers]
+        self._counts = tables.expand(len(numbers), -1, -1) if len(parts) == 1 else tables[rows]
+        self._uniform = own[0].item_weighting == "uniform"
+        self._smoothing = torch.tensor([one.smoothing for one in own], dtype=torch.float64, device=device)
+        self._n_groups = [one.groups for one in own]
+        laid_out = np.zeros((len(own), max(self._n_groups), n_classes, n_classes))
+        for table, first in zip(laid_out, expected, strict=True):
+            table[: len(first)] = first
+        self._expected = torch.from_numpy(laid_out).to(device)
+        has = np.arange(max(self._n_groups)) < np.array(self._n_groups)[:, None]
+        self._has = torch.from_numpy(has).to(device)
+        self.shares = torch.from_numpy(has / has.sum(axis=1, keepdims=True)).to(device)
         self.matrices = torch.full_like(self._expected, 1.0 / n_classes)
 
     def first_targets(self) -> ActiveProbs:
@@ -112,43 +130,49 @@ class GroupedCrowd:
         return self._weighted(self._counts)
 
     def _weighted(self, targets: ActiveProbs) -> ActiveProbs:
-        if self._model.item_weighting == "labels":
-            return targets.clone()
-        return tensors.normalised_rows(targets, at_zero=0.0)
+        return tensors.normalised_rows(targets, at_zero=0.0) if self._uniform else targets.clone()
 
     def maximise(self, active: Sequence[int]) -> ActiveChanges:
         """alpha_m = (Q^m + s) / sum, beta^(m)_kj = (Q^m_kj + s) / sum over j; returns the mean relative change."""
-        expected, before, smoothing = self._expected[active], self.matrices[active], self._model.smoothing
-        self.shares[active] = tensors.normalised_rows(expected.sum(dim=(2, 3)) + smoothing)
-        after = tensors.normalised_rows(expected + smoothing)
+        expected, before, has = self._expected[active], self.matrices[active], self._has[active]
+        smoothing, n_groups = self._smoothing[active], has.sum(dim=1)
+        sizes = torch.where(has, expected.sum(dim=(2, 3)) + smoothing[:, None], 0.0)
+        total = sizes.cumsum(dim=1)[:, -1:]
+        self.shares[active] = torch.where(total > 0, sizes / total, has / n_groups[:, None])
+        after = tensors.normalised_rows(expected + smoothing[:, None, None, None])
         self.matrices[active] = after
-        return ((after - before).abs() / before.clamp(min=LOG_FLOOR)).mean(dim=(1, 2, 3))
+        change = ((after - before).abs() / before.clamp(min=LOG_FLOOR)).mean(dim=(2, 3))
+        return torch.where(has, change, 0.0).cumsum(dim=1)[:, -1] / n_groups
 
     def expect(self, active: Sequence[int], probs: ActiveProbs) -> tuple[ActiveProbs, ActiveValues]:
         """Returns rbar, and the log-likelihood sum r_ij log p_ij (without the multinomial coefficients)."""
         counts = self._counts if len(active) == len(self._counts) else self._counts[active]
-        mixed = torch.einsum("rm,rmkj->rkj", self.shares[active], self.matrices[active])
+        weighted = self.shares[active][:, :, None, None] * self.matrices[active]
+        mixed = weighted.cumsum(dim=1)[:, -1]
         label_probs = torch.bmm(probs, mixed).clamp_(min=LOG_FLOOR)
         ratio = counts / label_probs
         gained = torch.bmm(probs.transpose(1, 2), ratio)
-        self._expected[active] = self.shares[active][:, :, None, None] * self.matrices[active] * gained[:, None]
+        self._expected[active] = weighted * gained[:, None]
         targets = torch.bmm(ratio, mixed.transpose(1, 2)).mul_(probs)
         log_likelihood = label_probs.log_().mul_(counts).sum(dim=(1, 2))
         return self._weighted(targets), log_likelihood.cpu().numpy()
 
     def solution(self, replica: int) -> tuple[GroupShares, GroupMatrices]:
         """Returns the groups' shares and matrices."""
-        return self.shares[replica].cpu().numpy().copy(), self.matrices[replica].cpu().numpy().copy()
+        own = self.state(replica)
+        return own["shares"], own["matrices"]
 
     def state(self, replica: int) -> State:
         """See `Crowd.state`."""
-        return {name: table[replica].cpu().numpy().copy() for name, table in self._tables().items()}
+        own = self._n_groups[replica]
+        return {name: table[replica, :own].cpu().numpy().copy() for name, table in self._tables().items()}
 
     def restore(self, replica: int, state: State) -> None:
         """See `Crowd.restore`."""
+        own = self._n_groups[replica]
         for name, table in self._tables().items():
-            own = taken(state, name, tuple(table.shape[1:]))
-            table[replica] = torch.from_numpy(own).to(table.device)
+            saved = taken(state, name, (own, *table.shape[2:]))
+            table[replica, :own] = torch.from_numpy(saved).to(table.device)
 
     def _tables(self) -> dict[str, torch.Tensor]:
         """Returns what changes in each iteration, of all replicas."""
@@ -218,6 +242,7 @@ MODEL = ModelInfo(
     steps="iterations",
     predicts_labels=True,
     checkpoints=True,
+    varies=VARIES | {"groups", "smoothing"},
     source="Mena and Nanculef 2019, section 3, Equations 4 to 9 (Global)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),

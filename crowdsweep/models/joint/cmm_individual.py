@@ -44,7 +44,15 @@ from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.checkpoints import State, taken
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.end_to_end_fitted import posterior_of
-from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
+from crowdsweep.models.joint._em_with_network import (
+    VARIES,
+    ActiveProbs,
+    ActiveValues,
+    Fitted,
+    NetworkEM,
+    fit_side_by_side,
+    joint_cost,
+)
 from crowdsweep.models.joint._label_clusters import GroupMatrices, Starts
 from crowdsweep.models.lazy_torch import torch
 
@@ -73,8 +81,11 @@ class CMMIndividual:
     item_weighting: Literal["labels", "uniform"] = "labels"
     em: NetworkEM = NetworkEM()
 
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs EM with all restarts of all data sets side by side.
+    @staticmethod
+    def fit_points(
+        models: Sequence["CMMIndividual"], data: Sequence[TrainingData], contexts: Sequence[FitContext]
+    ) -> list[FitResult]:
+        """Runs EM with all restarts of all fits side by side.
 
         Raises:
             FitFailed: a data set has no answer.
@@ -82,13 +93,14 @@ class CMMIndividual:
         answers = [ActiveAnswers.of(part.annotations) for part in data]
         if not all(len(own.rows) for own in answers):
             raise FitFailed("expected at least one annotation to train on, got none")
-        starts = Starts.of(data, self.groups, contexts)
+        starts = Starts.of(data, [model.groups for model in models], contexts)
 
         def crowd_of(owners: Sequence[int], restarts: Sequence[int]) -> GatedCrowd:
             clusters = [starts[owner].clusters(own) for owner, own in zip(owners, restarts, strict=True)]
-            return GatedCrowd(self, [answers[owner] for owner in owners], clusters, contexts[0].device)
+            own_models, own_answers = [models[owner] for owner in owners], [answers[owner] for owner in owners]
+            return GatedCrowd(own_models, own_answers, clusters, contexts[0].device)
 
-        fitted = self.em.fit(data, contexts, crowd_of)
+        fitted = fit_side_by_side([model.em for model in models], data, contexts, crowd_of)
         return [_result(part, own, best) for part, own, best in zip(data, answers, fitted, strict=True)]
 
 
@@ -163,14 +175,14 @@ class GatedCrowd:
 
     def __init__(
         self,
-        model: CMMIndividual,
+        models: Sequence[CMMIndividual],
         answers: Sequence[ActiveAnswers],
         clusters: Sequence[Int32[np.ndarray, "_ classes"]],
         device: str = "cpu",
     ) -> None:
-        """Takes the answers and the first clusters of each restart."""
-        self._device, self._uniform = device, model.item_weighting == "uniform"
-        self.restarts = [GatedGroups(model, own, first) for own, first in zip(answers, clusters, strict=True)]
+        """Takes the model, the answers and the first clusters of each restart."""
+        self._device, self._uniform = device, models[0].item_weighting == "uniform"
+        self.restarts = list(map(GatedGroups, models, answers, clusters))
         self._counts = [own.rows.counts.toarray() for own in answers]
 
     def first_targets(self) -> ActiveProbs:
@@ -272,5 +284,6 @@ MODEL = ModelInfo(
     },
     cost=joint_cost,
     label_symmetric=False,
+    varies=VARIES | {"groups", "smoothing", "gate_smoothing"},
     version=4,
 )

@@ -25,6 +25,7 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._confusion_states import columns_at, columns_of, columns_state, joined, set_columns
 from crowdsweep.models._em import (
     ConfusionColumns,
+    PseudoAnswers,
     SparseConfusions,
     StackedCrowds,
     annotator_model,
@@ -39,7 +40,15 @@ from crowdsweep.models._em import (
 )
 from crowdsweep.models.checkpoints import State, part_of, taken, within
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
-from crowdsweep.models.joint._em_with_network import ActiveProbs, ActiveValues, Fitted, NetworkEM, joint_cost
+from crowdsweep.models.joint._em_with_network import (
+    VARIES,
+    ActiveProbs,
+    ActiveValues,
+    Fitted,
+    NetworkEM,
+    fit_side_by_side,
+    joint_cost,
+)
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
 
@@ -57,20 +66,27 @@ class DLEM:
     smoothing: Annotated[float, Ge(0)] = 0.01
     em: NetworkEM = NetworkEM()
 
-    def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs EM with all restarts of all data sets side by side."""
+    @staticmethod
+    def fit_points(
+        models: Sequence["DLEM"], data: Sequence[TrainingData], contexts: Sequence[FitContext]
+    ) -> list[FitResult]:
+        """Runs EM with all restarts of all fits side by side."""
 
         def crowd_of(owners: Sequence[int], _: Sequence[int]) -> KnownCrowd:
-            return KnownCrowd([data[o] for o in owners], self.smoothing, contexts[0].device)
+            smoothing = np.array([models[o].smoothing for o in owners])
+            return KnownCrowd([data[o] for o in owners], smoothing, contexts[0].device)
 
-        return [_result(best) for best in self.em.fit(data, contexts, crowd_of)]
+        fitted = fit_side_by_side([model.em for model in models], data, contexts, crowd_of)
+        return [_result(best) for best in fitted]
 
 
 @final
 class KnownCrowd:
     """Confusion matrices of R replicas' annotators, and their E- and M-step (`_em_with_network.Crowd`)."""
 
-    def __init__(self, parts: Sequence[TrainingData], smoothing: float, device: str = "cpu") -> None:
+    def __init__(
+        self, parts: Sequence[TrainingData], smoothing: Float64[np.ndarray, " replicas"], device: str = "cpu"
+    ) -> None:
         """Starts from the soft majority vote."""
         self._parts, self._smoothing, self._device = parts, smoothing, device
         self._n_items = max(part.n_items for part in parts)
@@ -86,8 +102,8 @@ class KnownCrowd:
     def maximise(self, active: Sequence[int]) -> ActiveValues:
         """beta_t[k, y] = (sum of q over labels y of t + s) / (sum of q over labels of t + K s); returns the change."""
         self._narrow(active)
-        before, pseudo_answers = self.columns, evenly(self.crowds, self._smoothing)
-        self.columns = confusion_columns(self.crowds, self.posterior, pseudo_answers)
+        before = self.columns
+        self.columns = confusion_columns(self.crowds, self.posterior, self._pseudo_answers())
         if before is None:
             return np.full(len(active), np.inf)
         return mean_relative_change(self.crowds, before, self.columns)[self._places(active)]
@@ -111,7 +127,7 @@ class KnownCrowd:
         if self.columns is None:
             raise RuntimeError("expected an M-step before the solution")
         place = self._replicas.index(replica)
-        annotators = annotator_model(self.crowds, self.columns, place, smoothing=self._smoothing)
+        annotators = annotator_model(self.crowds, self.columns, place, smoothing=float(self._smoothing[replica]))
         return annotators, self.posterior[self.crowds.items_of(place)].copy()
 
     def state(self, replica: int) -> State:
@@ -127,7 +143,7 @@ class KnownCrowd:
         items = self.crowds.items_of(replica)
         self.posterior[items] = taken(state, "posterior", self.posterior[items].shape)
         if self.columns is None:  # those of the replicas that begin anew are never looked at
-            self.columns = confusion_columns(self.crowds, self.posterior, evenly(self.crowds, self._smoothing))
+            self.columns = confusion_columns(self.crowds, self.posterior, self._pseudo_answers())
         own = columns_of(part_of(state, "columns"), like=columns_at(self.crowds, self.columns, [replica]))
         set_columns(self.crowds, self.columns, replica, own)
 
@@ -135,6 +151,9 @@ class KnownCrowd:
         if self.columns is None:
             raise RuntimeError("expected an M-step before the state")
         return self.columns
+
+    def _pseudo_answers(self) -> PseudoAnswers:
+        return evenly(self.crowds, self._smoothing[self._replicas])
 
     def _places(self, active: Sequence[int]) -> list[int]:
         return [self._replicas.index(replica) for replica in active]
@@ -176,6 +195,7 @@ MODEL = ModelInfo(
     steps="iterations",
     predicts_labels=True,
     checkpoints=True,
+    varies=VARIES | {"smoothing"},
     source="Raykar et al. 2010, section 2; Mena and Nanculef 2019, section 4 (DL-EM)",
     needs=frozenset({"features"}),
     supports=frozenset({"votes", "soft_answers"}),

@@ -42,7 +42,7 @@ class Shuffler:
     """Cuts each replica's rows into minibatches, in an order of its own every epoch.
 
     A replica with few rows goes through them several times in an epoch, each time in another order; minibatches run on
-    from one time to the next. Replicas must come sorted by their number of steps, longest first; `by_steps` says how.
+    from one time to the next. Replicas must come sorted by their number of steps, longest first.
     """
 
     def __init__(
@@ -61,11 +61,6 @@ class Shuffler:
         steps = self.steps
         if (np.diff(steps) > 0).any():
             raise ValueError(f"expected replicas with the most steps first, got {steps.tolist()}")
-
-    @staticmethod
-    def by_steps(sizes: Sequence[int], batch_size: int) -> list[int]:
-        """Returns the replicas ordered by their number of steps per epoch, most first (stable)."""
-        return sorted(range(len(sizes)), key=lambda s: -(-sizes[s] // batch_size), reverse=True)
 
     @property
     def steps(self) -> Int64[np.ndarray, " replicas"]:

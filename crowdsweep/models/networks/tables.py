@@ -95,8 +95,6 @@ class EmbeddingTables:
         )
         rates = adam.corrected_rates(np.maximum(self.steps, 1), rows.device)[rows // self.rows]
         values = take_rows(self.values, rows)
-        if adam.weight_decay:
-            values.mul_(1 - adam.learning_rate * adam.weight_decay)
         values.sub_(rates * first / second.sqrt().add_(adam.epsilon))
         for table, moved in ((self.first, first), (self.second, second), (self.values, values)):
             table.index_copy_(0, rows, moved)
