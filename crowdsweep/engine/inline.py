@@ -98,7 +98,7 @@ class InlineExecutor:
                     return events
             except WorkerDied as death:
                 reason = f"its process died: {death}"
-                return self._lost(partial(self._retries.after_death, reason=reason, blameless=False), reason)
+                return self._lost(partial(self._retries.after_death, reason=reason), reason)
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
         """See `Executor.listen`."""
