@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from crowdsweep.engine.address import wanted_address
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
+from crowdsweep.engine.job_folder import check_outlives_job
 from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
 from crowdsweep.errors import BadInput, CrowdsweepError, InfeasibleRequest, JournalLocked
 from crowdsweep.paths import is_file
@@ -135,6 +136,7 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
         raise BadInput(
             f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray"
         )
+    check_outlives_job(store)
     joined = wanted_address(address) if used == "ray" else None  # fails before the data are loaded, which may take long
 
     def say(words: str) -> None:

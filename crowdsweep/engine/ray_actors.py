@@ -23,7 +23,7 @@ from crowdsweep.engine.batch_queue import BatchQueue
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.ray_slot import CONTROL, Update, WorkerLost
-from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
+from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, tell_loss, unfinished
 from crowdsweep.engine.slot_pool import LOOKS_S, Actor, SlotPool, ping
 from crowdsweep.errors import BadInput, InfeasibleRequest
 from crowdsweep.record.events import (
@@ -236,10 +236,12 @@ class RayExecutor:
         if not actor.up and (not blameless or _lacks_memory(error)):  # a next actor there would end alike
             self._do_without_node(actor, error)
             return
-        reason = legible(str(error).partition("\n")[0], MOST_CHARACTERS)
-        _log.warning("%s was lost with %d unfinished trials: %s", actor.name, len(actor.unfinished), reason)
-        self._pool.forget(actor)
         with_node = blameless and not _lacks_memory(error)
+        reason = legible(str(error).partition("\n")[0], MOST_CHARACTERS)
+        _log.debug("%s was lost: %s", actor.name, reason)
+        if with_node:
+            reason = f"its node {actor.host} is gone"
+        self._pool.forget(actor)
         after_death = partial(self._retries.after_death, reason=reason, blameless=blameless, with_node=with_node)
         taken_back = blameless and actor.node in self._pool.drained
         self._queue_again(actor, reason, self._retries.after_notice if taken_back else after_death)
@@ -272,6 +274,7 @@ class RayExecutor:
             return
         again, given_up = decide(left, device=actor.device)
         self._waiting.add_first(again)
+        tell_loss(_log, actor.name, left, reason, again)
         self._events.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
         for result in given_up:
             self._finish(result)

@@ -4,6 +4,7 @@ kills its process runs alone. A batch that was lost with its node runs again as 
 A trial's numbers do not depend on its batch, so a retry costs only time.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -104,6 +105,13 @@ class RetryPolicy:
 def _given_up(key: str, kind: str, message: str, device: str) -> TrialResult:
     failure = Failure(kind=kind, message=message)
     return TrialResult(key=key, status=Status.FAILED, device=device, failure=failure)
+
+
+def tell_loss(log: logging.Logger, slot: str, lost: Batch, reason: str, again: Sequence[Batch]) -> None:
+    """Warns of the loss of a slot's batch, of which `again` runs again."""
+    n = len(lost.specs)
+    trials = "1 unfinished trial" if n == 1 else f"{n} unfinished trials"
+    log.warning("%s was lost with %s: %s%s", slot, trials, reason, "; they run again" if again else "")
 
 
 def unfinished(batch: Batch, stopped: Sequence[str] | set[str]) -> Batch | None:

@@ -13,16 +13,19 @@ from typing import Any
 import click
 import pytest
 from data_folders import folder_of
+from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 
 from crowdsweep.cli import jobs as commands_on_jobs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.engine import job_package, ray_jobs
 from crowdsweep.engine.address import on_loopback, wanted_address
+from crowdsweep.engine.job_folder import VARIABLE, check_outlives_job
 from crowdsweep.engine.job_package import JobOrder, pack, read_order, search_in
 from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address
 from crowdsweep.engine.versions import versions
 from crowdsweep.errors import BadInput, DataError, Interrupted, JournalError, NotOurs, UnknownName
 from crowdsweep.record.job_note import JOB_FILE, JobNote, read_job, write_job
+from crowdsweep.record.store_uri import store_named
 from crowdsweep.sweep.environment import check_versions
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep
 
@@ -444,3 +447,21 @@ def test_the_entrypoint_is_a_command_that_there_is() -> None:
     words = ENTRYPOINT.split()
     assert words[:5] == ["exec", "python", "-P", "-m", "crowdsweep"]
     assert isinstance(commands.commands[words[5]], click.Command)
+
+
+@pytest.mark.parametrize(
+    ("store", "outlives"), [("crowdsweep-runs/a", False), ("/runs/a", True), ("s3://runs/a", True)]
+)
+def test_a_record_does_not_go_where_a_job_s_files_are_deleted(
+    store: str, outlives: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = store_named(store)
+    check_outlives_job(place)  # no job: it is a folder like any other
+    assert VARIABLE == RAY_JOB_CONFIG_JSON_ENV_VAR
+    monkeypatch.setenv(VARIABLE, json.dumps({"runtime_env": {"working_dir": "gcs://_ray_pkg_0"}}))
+    if outlives:
+        check_outlives_job(place)
+        return
+    with pytest.raises(BadInput, match=f"--store {store}: expected a place that outlives this job"):
+        check_outlives_job(place)

@@ -41,7 +41,7 @@ def lost(executor: RayExecutor, made: MadeUp, seeds: int, error: Exception) -> l
     """Loses a slot of the node `spot` with a batch, and returns what is said of that."""
     specs = [spec(seed) for seed in range(seeds)]
     unfinished = {one.key: one for one in specs}
-    actor = Actor(name="slot-0", handle=None, shape=Resources(), node="spot", waits_on=None, up=True)
+    actor = Actor(name="slot-0", handle=None, shape=Resources(), node="spot", host="there", waits_on=None, up=True)
     actor.batch, actor.unfinished = batch_of(specs), unfinished
     made.actors.append(actor)
     executor._events = []
@@ -111,3 +111,12 @@ def test_a_batch_that_may_be_to_blame_is_halved_at_once(error: Exception) -> Non
     executor = executor_on(made := MadeUp())
     lost(executor, made, 4, error)
     assert waiting(executor) == [2, 2]
+
+
+def test_a_loss_is_said_once_with_the_node_and_without_rays_words(caplog: pytest.LogCaptureFixture) -> None:
+    executor = executor_on(made := MadeUp())
+    with caplog.at_level("INFO", logger="crowdsweep"):
+        (event,) = lost(executor, made, 4, NODE_DIED)
+    assert event.reason == "its node there is gone"
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said == "slot-0 was lost with 4 unfinished trials: its node there is gone; they run again"
