@@ -230,14 +230,12 @@ def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "Analyse
     Raises:
         NotWritten, NotOurs: as `write_report`.
     """
+    if outcome.dropped:
+        return None  # before the imports, which take seconds: who pressed Ctrl-C twice waits for nothing
     from crowdsweep.analysis.sweep import analysed  # noqa: PLC0415 - see above
-    from crowdsweep.views.in_mlflow import catch_up_words, show_when_ended  # noqa: PLC0415 - see above
+    from crowdsweep.views.in_mlflow import show_when_ended  # noqa: PLC0415 - see above
     from crowdsweep.views.report_files import write_files  # noqa: PLC0415 - see above
 
-    if outcome.dropped:
-        if outcome.mlflow_lacks:
-            _log.warning("%s", catch_up_words(store, outcome.mlflow_lacks, ""))
-        return None
     found = analysed(store)
     write_files(found)
     show_when_ended(found, config.tracking.uri, lacks=outcome.mlflow_lacks)
