@@ -271,6 +271,7 @@ class Told:
 
     def __init__(self, logs: list[list[str] | BaseException], states: list[str]) -> None:
         self.logs, self.states, self.stopped = logs, states, list[str]()
+        self.exit_code = 3
 
     async def tail_job_logs(self, job: str) -> Any:
         said = self.logs.pop(0)
@@ -280,12 +281,12 @@ class Told:
             yield text
 
     def get_job_info(self, job: str) -> Any:
-        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        state, code = self.states.pop(0) if len(self.states) > 1 else self.states[0], self.exit_code
 
         class Info:
             status = type("Status", (), {"value": state})
             message = "it said so"
-            driver_exit_code = 3 if state == "FAILED" else None
+            driver_exit_code = code if state == "FAILED" else None
 
         return Info
 
@@ -315,6 +316,18 @@ def test_a_log_is_told_once_however_often_its_connection_breaks() -> None:
         state = jobs.follow(NOTE.job, said.append)
     assert "".join(said) == "one\ntwo\nthree\n"
     assert state == JobState(status="FAILED", message="it said so", exit_code=3)
+
+
+def test_a_driver_that_was_interrupted_is_a_job_that_was_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To Ray it has failed, and its message is the end of the log."""
+    write_job(tmp_path / "store", NOTE)
+    client = Told([], ["FAILED"])
+    for client.exit_code, words in ((130, ": stopped, exit 130"), (2, ": failed, exit 2: it said so")):
+        with answering(client):
+            assert run_command_line(["status", str(tmp_path / "store")]) == 0
+        assert capsys.readouterr().out.strip().endswith(words)
 
 
 def test_status_and_stop_find_a_job_by_its_store(
