@@ -219,7 +219,7 @@ def test_the_token_is_asked_for(cluster: Started, tmp_path: Path, warm: WarmServ
 def test_a_job_that_is_stopped_finishes_what_runs_and_goes_on_when_submitted_again(
     is_here: bool, cluster: Started, tmp_path: Path, warm: WarmServer
 ) -> None:
-    """Stopped on its driver's machine, by SIGINT, which Ray blocks in jobs; or as from another machine: by its job, which
+    """Stopped on its driver's machine, by SIGINT, which Ray blocks in jobs; or as from another: by its job, which
     ends its driver as Ctrl-C does."""
     slow = "{name: slow, params: {steps: 100, pause_s: 0.1}}"
     sweep = SWEEP.format(name="stopped", dataset="anesthesia", model=slow).replace("report: 2", "report: 6")
