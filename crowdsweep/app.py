@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from crowdsweep.engine.address import wanted_address
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
+from crowdsweep.engine.job_folder import check_outlives_job
 from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
 from crowdsweep.errors import BadInput, CrowdsweepError, InfeasibleRequest, JournalLocked
 from crowdsweep.paths import is_file
@@ -135,6 +136,7 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
         raise BadInput(
             f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray"
         )
+    check_outlives_job(store)
     joined = wanted_address(address) if used == "ray" else None  # fails before the data are loaded, which may take long
 
     def say(words: str) -> None:
@@ -228,14 +230,12 @@ def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "Analyse
     Raises:
         NotWritten, NotOurs: as `write_report`.
     """
+    if outcome.dropped:
+        return None  # before the imports, which take seconds: who pressed Ctrl-C twice waits for nothing
     from crowdsweep.analysis.sweep import analysed  # noqa: PLC0415 - see above
-    from crowdsweep.views.in_mlflow import catch_up_words, show_when_ended  # noqa: PLC0415 - see above
+    from crowdsweep.views.in_mlflow import show_when_ended  # noqa: PLC0415 - see above
     from crowdsweep.views.report_files import put_in_store, rendered  # noqa: PLC0415 - see above
 
-    if outcome.dropped:
-        if outcome.mlflow_lacks:
-            _log.warning("%s", catch_up_words(store, outcome.mlflow_lacks, ""))
-        return None
     found = analysed(store)
     files = rendered(found)
     put_in_store(found, files)

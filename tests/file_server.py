@@ -13,17 +13,21 @@ class FileServer:
 
     Attributes:
         files: by path, `/a.csv`.
-        tags: the entity tag of each, where it is not `"1"`.
+        tags: the entity tag of each, where it is not `"1"`; empty for none.
+        changed: the date of each one's last change, where that is sent.
         fails: given how many requests came before and the path: None, a status, an address to go on at, or how many
             bytes to send before the connection is cut.
         goes_on: whether a rest is sent where one is asked for.
+        knows_if_range: whether that depends on the validator in If-Range.
         asked: path and Range of each request.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, str] = field(default_factory=dict)
     fails: Callable[[int, str], int | str | None] = lambda _, __: None
     goes_on: bool = True
+    knows_if_range: bool = True
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     url: str = ""
 
@@ -50,7 +54,9 @@ def file_server() -> Iterator[FileServer]:
                 self.send_error(failure or 404)
                 return
             start = 0
-            if serving.goes_on and (wanted := self.headers.get("Range")):
+            tag, changed = serving.tags.get(self.path, '"1"'), serving.changed.get(self.path, "")
+            same = self.headers.get("If-Range") in (None, tag, changed) or not serving.knows_if_range
+            if serving.goes_on and same and (wanted := self.headers.get("Range")):
                 start = int(wanted.removeprefix("bytes=").removesuffix("-"))
             if start >= len(content) > 0:
                 self.send_response(416)
@@ -61,7 +67,9 @@ def file_server() -> Iterator[FileServer]:
             self.send_response(206 if start else 200)
             if start:
                 self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-            self.send_header("ETag", serving.tags.get(self.path, '"1"'))
+            for name, value in (("ETag", tag), ("Last-Modified", changed)):
+                if value:
+                    self.send_header(name, value)
             self.send_header("Content-Length", str(len(content) - start))
             self.end_headers()
             sent = content[start:]

@@ -54,7 +54,8 @@ class Pool(SlotPool):
     """Slots without processes."""
 
     def _started(self, shape: Resources, node: str) -> Actor:
-        return Actor(name=next(self._names), handle=None, shape=shape, node=node, waits_on=None, up=True)
+        host = next(one.name for one in self._nodes if one.id == node)
+        return Actor(name=next(self._names), handle=None, shape=shape, node=node, host=host, waits_on=None, up=True)
 
     def end(self, actor: Actor) -> None:
         self.forget(actor)

@@ -237,8 +237,9 @@ _TESTS = {
 
 
 def _trials(counts: Mapping[str, int]) -> Iterator[str]:
-    done, failed, stopped = counts["done"], counts["failed"], counts["stopped"]
-    told = f"{done:,} of {counts['planned']:,} trials had ended" if done < counts["planned"] else f"{done:,} trials ran"
+    finished, failed, stopped = counts["finished"], counts["failed"], counts["stopped"]
+    part = finished < counts["planned"]
+    told = f"{finished:,} of {counts['planned']:,} trials had ended" if part else f"{finished:,} trials ran"
     more = [f"{failed:,} failed and {'is' if failed == 1 else 'are'} missing from the means"] if failed else []
     more += [f"{stopped:,} {'was' if stopped == 1 else 'were'} stopped early"] if stopped else []
     yield f"In all {told}{f' ({_all(more)})' if more else ''}."

@@ -44,10 +44,10 @@ class FailedTrial:
 def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, Any]:
     """Returns counts, the best cell of each dataset so far and the latest failures, as a JSON-able mapping.
 
-    Counts are of the trials that the sweep asks for now. `total` counts the trials known so far; a search adds trials
-    as it proceeds. `left_out` counts finished trials that the sweep no longer asks for, and `data_changed` those of
-    them, by dataset, whose data have changed. `told` counts, by earlier sweep, the points that searches were told of
-    before their first point.
+    Counts are of the trials that the sweep asks for now. `done` counts those that ended well. `total` counts the
+    trials known so far; a search adds trials as it proceeds. `left_out` counts finished trials that the sweep no
+    longer asks for, and `data_changed` those of them, by dataset, whose data have changed. `told` counts, by
+    earlier sweep, the points that searches were told of before their first point.
 
     Args:
         state: state of the sweep, from its journal.
@@ -156,11 +156,11 @@ def failed_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[Fai
 
 
 def counted_trials(state: JournalState, trials: Iterable[ShownTrial]) -> dict[str, int]:
-    """Returns the number of trials that ended (`done`), are planned, failed, and were stopped early."""
+    """Returns the number of trials that have finished in any way, are planned, failed, and were stopped early."""
     known = {trial.spec.key for trial in trials}
     ended = Counter(state.results[key].status for key in known if key in state.results)
     return {
-        "done": ended.total(),
+        "finished": ended.total(),
         "planned": max(state.plan.n_trials, len(known)),
         "failed": ended[Status.FAILED],
         "stopped": ended[Status.STOPPED],

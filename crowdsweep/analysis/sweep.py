@@ -191,7 +191,7 @@ class AnalysedSweep:
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """Number of trials that ended (`done`), are planned, failed, and were stopped early."""
+        """Number of trials that have finished in any way, are planned, failed, and were stopped early."""
         return counted_trials(self.state, self.trials)
 
     @cached_property

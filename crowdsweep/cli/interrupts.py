@@ -35,7 +35,7 @@ class Attention:
 
     Each signal raises `Interrupted` in the main thread, unless a part of a command counts signals itself. A SIGHUP that
     the process was started to ignore (`nohup`) stays ignored. A SIGINT is handled even where it was ignored, as in the
-    background jobs of a script.
+    background jobs of a script, or blocked, as in a job of Ray.
 
     Attributes:
         presses: number of requests to end the process.
@@ -51,6 +51,7 @@ class Attention:
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _interrupt)
         signal.signal(NO_PRESS, _interrupt)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*ENDING_SIGNALS, NO_PRESS))
         sys.unraisablehook = _raised_again
 
     def _count(self, reading: int) -> None:

@@ -4,6 +4,7 @@ import shlex
 from dataclasses import asdict
 from pathlib import Path
 
+from crowdsweep.cli.outcome import EXIT_INTERRUPTED
 from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.job_note import read_job
@@ -24,8 +25,10 @@ def job_of(store: Store) -> dict[str, str] | None:
 
     try:
         found = Jobs(note.address).state(note.job)
-        state = found.status.lower() if found.exit_code is None else f"{found.status.lower()}, exit {found.exit_code}"
-        state += f": {plain(found.message)}" if found.status == "FAILED" and found.message else ""
+        has_failed = found.status == "FAILED" and found.exit_code != EXIT_INTERRUPTED  # all but 0 is a failure to Ray
+        status = "stopped" if found.exit_code == EXIT_INTERRUPTED else found.status.lower()
+        state = status if found.exit_code is None else f"{status}, exit {found.exit_code}"
+        state += f": {plain(found.message)}" if has_failed and found.message else ""
     except BadInput as error:
         state = f"not known: {error}"
     return {**asdict(note), "state": state}

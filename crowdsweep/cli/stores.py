@@ -84,6 +84,7 @@ def stop(store: Store | None) -> None:
     Without DIR it is the one sweep that runs here.
     """
     from crowdsweep.analysis.standing import state_words
+    from crowdsweep.record.events import SweepStatus
     from crowdsweep.record.journal import read_journal
     from crowdsweep.sweep.stopping import ask_to_stop, the_running_one, wait_for_end
 
@@ -97,9 +98,10 @@ def stop(store: Store | None) -> None:
     )
     wait_for_end(place, driver)
     state = read_journal(place)
+    more = "it was at its end" if state.status is SweepStatus.DONE else "the sweep goes on when it is run again"
     say(
-        f"{state.name}: {state_words(state.status, None)}; the sweep goes on when it is run again; "
-        f"`crowdsweep status {shlex.quote(str(place))}` says how far it is"
+        f"{state.name}: {state_words(state.status, None)}; {more}; `crowdsweep status {shlex.quote(str(place))}` says "
+        f"how far it is"
     )
 
 

@@ -15,7 +15,6 @@ from ray._private import ray_constants
 from ray._private import state as ray_state
 from ray._private import utils as ray_utils
 from ray._private.node import Node as RayNode
-from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray._private.services import canonicalize_bootstrap_address
 from ray.autoscaler.sdk import request_resources
 from ray.experimental.internal_kv import (
@@ -23,6 +22,7 @@ from ray.experimental.internal_kv import (
 )
 
 from crowdsweep.engine.address import check_answers, no_cluster, on_loopback, wanted_address
+from crowdsweep.engine.job_folder import VARIABLE, job_has_working_directory
 from crowdsweep.engine.nodes import Node, refusal, wants
 from crowdsweep.engine.private_folder import PrivateFolder
 from crowdsweep.engine.ray_silence import Silence, end_own_processes
@@ -189,7 +189,7 @@ def _start_local(cpus: int, folder: PrivateFolder) -> None:
     Raises:
         SlotLost: the cluster did not start.
     """
-    os.environ.pop(RAY_JOB_CONFIG_JSON_ENV_VAR, None)  # a job's files are on the job's cluster, not on this one
+    os.environ.pop(VARIABLE, None)  # a job's files are on the job's cluster, not on this one
     if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     try:
@@ -217,22 +217,13 @@ def _settings(folder: PrivateFolder) -> dict[str, Any]:
     would import a `pyarrow.py` that lies there. So they get an empty working directory, except in a Ray job that has
     one: Ray refuses a second.
     """
-    own = {} if _job_has_working_directory() else {"working_dir": str(folder.made("work"))}
+    own = {} if job_has_working_directory() else {"working_dir": str(folder.made("work"))}
     return {
         "log_to_driver": False,
         "logging_level": logging.ERROR,
         "configure_logging": False,
         "runtime_env": own,
     }
-
-
-def _job_has_working_directory() -> bool:
-    """Whether this process belongs to a Ray job that was submitted with a working directory."""
-    try:
-        job = json.loads(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}"))
-        return bool(job.get("runtime_env", {}).get("working_dir"))
-    except (ValueError, AttributeError):  # Ray will say what is wrong with it
-        return False
 
 
 @contextmanager

@@ -5,6 +5,7 @@ only one trial, and the driver always responds to Ctrl-C. The worker starts once
 batch takes less than a millisecond. `crowdsweep replay` runs a trial in the command's own process, for a debugger.
 """
 
+import logging
 import threading
 import time
 from collections import deque
@@ -15,7 +16,7 @@ from functools import partial
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.devices import usable_device
 from crowdsweep.engine.executor import Batch, ignore
-from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
+from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, tell_loss, unfinished
 from crowdsweep.engine.work import BEGUN, BUG, DONE, NEWS, PROGRESS, Work
 from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
 from crowdsweep.errors import InfeasibleRequest
@@ -32,6 +33,8 @@ from crowdsweep.record.result import TrialResult
 from crowdsweep.sweepfile.records import Resources
 
 SLOT = "inline"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -98,7 +101,7 @@ class InlineExecutor:
                     return events
             except WorkerDied as death:
                 reason = f"its process died: {death}"
-                return self._lost(partial(self._retries.after_death, reason=reason, blameless=False), reason)
+                return self._lost(partial(self._retries.after_death, reason=reason), reason)
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
         """See `Executor.listen`."""
@@ -183,6 +186,7 @@ class InlineExecutor:
         again, given_up = decide(left, device=self._device_of(left))
         with self._lock:
             self._waiting.extendleft(reversed(again))
+        tell_loss(_log, SLOT, left, reason, again)
         events: list[Event] = [BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=SLOT)]
         return [*events, *self._finished(given_up)]
 

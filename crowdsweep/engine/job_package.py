@@ -122,16 +122,18 @@ def read_order(folder: Path) -> JobOrder:
 
 
 def search_in(folder: Path) -> Mapping[str, str]:
-    """Returns the search paths of datasets and plug-ins, by environment variable: the package's before those set."""
+    """Returns the search paths of datasets and plug-ins, by environment variable.
+
+    Datasets of the package come before those of the cluster. Its plug-ins take their place: the cluster may have the
+    same ones, and a model that is defined twice is refused.
+    """
     plugins = folder / PLUGINS
     numbers = sorted((int(name) for name in names_in(plugins)) if plugins.is_dir() else ())
-    ours = {
-        catalogue.SEARCH_PATH: [str(folder / DATA)],
-        discovery.SEARCH_PATH: [str(plugins / str(number)) for number in numbers],
-    }
+    ours = os.pathsep.join(str(plugins / str(number)) for number in numbers)
+    there = os.environ.get(catalogue.SEARCH_PATH, "")
     return {
-        name: os.pathsep.join(part for part in (*paths, os.environ.get(name, "")) if part)
-        for name, paths in ours.items()
+        catalogue.SEARCH_PATH: os.pathsep.join(part for part in (str(folder / DATA), there) if part),
+        discovery.SEARCH_PATH: ours or os.environ.get(discovery.SEARCH_PATH, ""),
     }
 
 

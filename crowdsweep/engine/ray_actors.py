@@ -23,7 +23,7 @@ from crowdsweep.engine.batch_queue import BatchQueue
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.ray_slot import CONTROL, Update, WorkerLost
-from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, unfinished
+from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, tell_loss, unfinished
 from crowdsweep.engine.slot_pool import LOOKS_S, Actor, SlotPool, ping
 from crowdsweep.errors import BadInput, InfeasibleRequest
 from crowdsweep.record.events import (
@@ -222,7 +222,7 @@ class RayExecutor:
                 case TrialsNoted():
                     self._events.append(record)
                 case WorkerLost(reason=reason):  # the actor makes another worker for its next batch
-                    after_death = partial(self._retries.after_death, reason=reason, blameless=False)
+                    after_death = partial(self._retries.after_death, reason=reason)
                     self._queue_again(actor, reason, after_death)
                     actor.unfinished = {}
         if not actor.unfinished:
@@ -233,13 +233,16 @@ class RayExecutor:
     def _replace_lost(self, actor: Actor, error: Exception) -> None:
         """Removes a dead actor and queues its unfinished trials again; the pool starts another actor when needed."""
         blameless = _is_blameless(error)
-        if not actor.up and (not blameless or _LOW_ON_MEMORY in str(error)):  # a next actor there would end alike
+        if not actor.up and (not blameless or _lacks_memory(error)):  # a next actor there would end alike
             self._do_without_node(actor, error)
             return
+        with_node = blameless and not _lacks_memory(error)
         reason = legible(str(error).partition("\n")[0], MOST_CHARACTERS)
-        _log.warning("%s was lost with %d unfinished trials: %s", actor.name, len(actor.unfinished), reason)
+        _log.debug("%s was lost: %s", actor.name, reason)
+        if with_node:
+            reason = f"its node {actor.host} is gone"
         self._pool.forget(actor)
-        after_death = partial(self._retries.after_death, reason=reason, blameless=blameless)
+        after_death = partial(self._retries.after_death, reason=reason, blameless=blameless, with_node=with_node)
         taken_back = blameless and actor.node in self._pool.drained
         self._queue_again(actor, reason, self._retries.after_notice if taken_back else after_death)
 
@@ -271,6 +274,7 @@ class RayExecutor:
             return
         again, given_up = decide(left, device=actor.device)
         self._waiting.add_first(again)
+        tell_loss(_log, actor.name, left, reason, again)
         self._events.append(BatchLost(keys=[spec.key for spec in left.specs], reason=reason, slot=actor.name))
         for result in given_up:
             self._finish(result)
@@ -318,6 +322,11 @@ def _why_stillborn(error: Exception) -> str:
     """Returns why a slot ended before it was up: the last line of Python's traceback, else the first of Ray's error."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return lines[-1] if _BEGINNING in str(error) else lines[0]
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether a slot was ended for lack of memory on its node."""
+    return isinstance(error, OutOfMemoryError) or _LOW_ON_MEMORY in str(error)
 
 
 def _is_blameless(error: Exception) -> bool:

@@ -39,6 +39,8 @@ SUBMIT, STOP, POLL, ACK = "submit", "stop", "poll", "ack"
 DONE, FAILED, BUG, PROGRESS, LOG = "done", "failed", "bug", "progress", "log"
 CLOSES_S = 4.0
 """Seconds that the process may take to disconnect from the cluster, before it and its children are killed."""
+DROPPED_S = 0.5
+"""The same after a second Ctrl-C: the command still has to say how to go on (`cli.interrupts.GRACE_S`)."""
 _ROOT = str(Path(__file__).parents[2])
 _PROGRAM = "from crowdsweep.engine import ray_process; ray_process.serve({})"
 _LAST_CHARACTERS = 500
@@ -88,6 +90,7 @@ class RayProxy:
         self._shapes = list(settings.resources)
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._ray: RayProcess | None = _started(program)
+        self._patience_s = CLOSES_S
         try:
             self._send(settings)
             self._slots: Sequence[int] = self._reply()
@@ -112,7 +115,11 @@ class RayProxy:
             SlotLost: the cluster is lost.
         """
         self._send((POLL, timeout_s))
-        events, self._slots = self._reply()
+        try:
+            events, self._slots = self._reply()
+        except KeyboardInterrupt:
+            self._patience_s = DROPPED_S
+            raise
         return events
 
     def listen(self, listener: Callable[[TrialProgressed], None]) -> None:
@@ -125,7 +132,7 @@ class RayProxy:
 
     def close(self) -> None:
         """See `Executor.close`."""
-        self._disconnect(CLOSES_S)
+        self._disconnect(self._patience_s)
 
     def _disconnect(self, patience_s: float) -> None:
         """Closes the connection and waits `patience_s` for the process to end.

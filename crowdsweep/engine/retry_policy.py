@@ -1,9 +1,10 @@
 """The retry policy for a batch whose process died: its trials run again in ever smaller batches, until the one that
-kills its process runs alone.
+kills its process runs alone. A batch that was lost with its node runs again as it is.
 
 A trial's numbers do not depend on its batch, so a retry costs only time.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ class RetryPolicy:
 
     trial_minutes: float | None = None
     _alone: Counter[str] = field(default_factory=Counter[str])
+    _with_nodes: Counter[str] = field(default_factory=Counter[str])  # losses of trials in a batch, with its node
     _blameless: set[str] = field(default_factory=set[str])  # keys of trials of which some loss was no trial's fault
 
     def limit_s(self, n_trials: int) -> float | None:
@@ -45,23 +47,31 @@ class RetryPolicy:
     def saved(self, key: str) -> None:
         """Notes that a trial has written a checkpoint: its earlier losses do not count any more."""
         self._alone.pop(key, None)
+        self._with_nodes.pop(key, None)
         self._blameless.discard(key)
 
     def after_death(
-        self, batch: Batch, reason: str, *, blameless: bool, device: str
+        self, batch: Batch, reason: str, *, device: str, blameless: bool = False, with_node: bool = False
     ) -> tuple[list[Batch], list[TrialResult]]:
         """Decides about a batch whose process died (`Decision`).
 
-        A batch of several trials is halved. A trial that ran alone runs again, until it was lost `LOSS_LIMIT` times.
+        A batch of several trials is halved where its size or one of them may be to blame. One that was lost with its
+        node runs again as it is, until that was so `LOSS_LIMIT` times: it may be what ends the nodes. A trial that ran
+        alone runs again, until it was lost `LOSS_LIMIT` times.
 
         Args:
             batch: the trials that had not finished.
             reason: how the process died, for the message of a failed trial.
             device: the device that they ran on, for the results of trials that are given up.
             blameless: whether the process was lost with its node or for lack of memory there: no trial's fault.
+            with_node: whether it was lost with its node, so that a smaller batch would have been lost as well.
         """
         specs = batch.specs
         if len(specs) > 1:
+            if with_node:
+                self._with_nodes.update(spec.key for spec in specs)
+                if max(self._with_nodes[spec.key] for spec in specs) < LOSS_LIMIT:
+                    return [batch], []
             middle = len(specs) // 2
             return [replace(batch, specs=half) for half in (specs[:middle], specs[middle:])], []
         key = specs[0].key
@@ -95,6 +105,13 @@ class RetryPolicy:
 def _given_up(key: str, kind: str, message: str, device: str) -> TrialResult:
     failure = Failure(kind=kind, message=message)
     return TrialResult(key=key, status=Status.FAILED, device=device, failure=failure)
+
+
+def tell_loss(log: logging.Logger, slot: str, lost: Batch, reason: str, again: Sequence[Batch]) -> None:
+    """Warns of the loss of a slot's batch, of which `again` runs again."""
+    n = len(lost.specs)
+    trials = "1 unfinished trial" if n == 1 else f"{n} unfinished trials"
+    log.warning("%s was lost with %s: %s%s", slot, trials, reason, "; they run again" if again else "")
 
 
 def unfinished(batch: Batch, stopped: Sequence[str] | set[str]) -> Batch | None:

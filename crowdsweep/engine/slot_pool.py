@@ -42,6 +42,7 @@ class Actor:
         handle: Ray's handle of the actor.
         shape: the resources that the actor holds.
         node: id of the node that the slot is placed on.
+        host: name of that node.
         waits_on: what the driver waits for: of a new actor the reply of `Slot.why_unusable`, of a busy one the stream
             of its batch; None when it is idle.
         up: whether the actor has answered that it can run batches.
@@ -58,6 +59,7 @@ class Actor:
     shape: Resources
     node: str
     waits_on: Any
+    host: str = ""
     up: bool = False
     leaves: bool = False
     unfinished: dict[str, TrialSpec] = field(default_factory=dict)
@@ -161,7 +163,7 @@ class SlotPool:
             Whether this was not known of the node yet (each of its slots finds out for itself).
         """
         is_news = actor.node not in self._without_gpus
-        self._without_gpus[actor.node] = next((node.name for node in self._nodes if node.id == actor.node), "")
+        self._without_gpus[actor.node] = actor.host
         self._count_nodes()
         self.end(actor)
         return is_news
@@ -185,8 +187,7 @@ class SlotPool:
         self._stillborn[actor.node] += 1
         if actor.node in self._useless or not (at_once or self._stillborn[actor.node] >= STILLBORN_LIMIT):
             return ""
-        name = next((node.name for node in self._alive if node.id == actor.node), actor.node)
-        self._useless[actor.node] = f"{name}: {reason}"
+        self._useless[actor.node] = f"{actor.host}: {reason}"
         self._count_nodes()
         return self._useless[actor.node]
 
@@ -220,7 +221,12 @@ class SlotPool:
     def _drop_lost(self) -> None:
         """Marks slots whose nodes are gone, given up or being drained (`leaves`), and ends those without work."""
         alive = {node.id: node for node in self._nodes}
-        self.drained |= {node.id for node in self._nodes if node.leaves}
+        for node in self._nodes:
+            if node.leaves and node.id not in self.drained:
+                _log.warning(
+                    "%s is about to be taken back: it gets no new work, what runs there may still end", node.name
+                )
+                self.drained.add(node.id)
         for actor in [*self.actors]:
             node = alive.get(actor.node)
             actor.leaves |= node is None or node.leaves
@@ -329,7 +335,8 @@ class SlotPool:
         options = {**slot_options(shape), "scheduling_strategy": where}
         handle = self._class.options(**options).remote(device_of(shape), self._plugins, self._versions)
         up = handle.why_unusable.options(concurrency_group=CONTROL).remote()
-        return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=up)
+        host = next(one.name for one in self._nodes if one.id == node)
+        return Actor(name=next(self._names), handle=handle, shape=shape, node=node, waits_on=up, host=host)
 
     def _shapes(self, resources: Resources) -> Sequence[Resources]:
         """Returns the shapes of slots to start for a batch, the preferred one first; only the last one (without a GPU,

@@ -1,8 +1,10 @@
 """Download of one file over HTTP, which resumes where a lost connection has ended it.
 
 `NAME.part` holds the bytes received so far, and `NAME.from` says which file they belong to. The rest is appended if the
-server sends it (206) with the same entity tag and size; otherwise the download starts anew. A file is complete when it
-has the size that the server announced, and the published checksum if there is one (`fetch.py` checks that).
+server sends it (206) with the same entity tag or, without one, the same date of its last change, and the same size;
+otherwise the download starts anew, as it does where the server sent neither (RFC 9110, section 13.1.5). A file is
+complete when it has the size that the server announced, and the published checksum if there is one (`fetch.py` checks
+that).
 """
 
 import fcntl
@@ -43,11 +45,19 @@ class _ConnectionCut(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class _From:
-    """The file that a partial download belongs to: its address, and its entity tag and size if the server sent them."""
+    """The file that a partial download belongs to: its address, and its entity tag, date of the last change and size if
+    the server sent them.
+    """
 
     url: str
     tag: str | None = None
+    modified: str | None = None
     size: int | None = None
+
+    @property
+    def validator(self) -> str:
+        """What tells this file from a later one of the same address; empty for nothing. A weak tag does not."""
+        return self.tag if self.tag and not self.tag.startswith("W/") else self.modified or ""
 
 
 def download(url: str, folder: Path, name: str, tell: Callable[[str], None]) -> Path:
@@ -130,13 +140,13 @@ def _receive(url: str, file: IO[bytes], folder: int, name: str) -> None:
         DataError: the server does not have the file, or sends something else.
     """
     have, known = file.seek(0, os.SEEK_END), _read_note(folder, name)
-    if known is None or known.url != url:
+    if known is None or known.url != url or not known.validator:
         have, known = 0, _From(url=url)
     for begins in dict.fromkeys((have, 0)):  # from 0 if the server does not continue the same file
         try:
-            with _answer(url, begins) as response:
+            with _answer(url, begins, known.validator) as response:
                 start, told = _what_comes(response, url)
-                if start and (start != begins or (told.tag, told.size) != (known.tag, known.size)):
+                if start and (start != begins or told != known):
                     continue
                 file.seek(start)
                 file.truncate()
@@ -157,12 +167,12 @@ class _AlreadyComplete(Exception):
         self.size = size
 
 
-def _answer(url: str, begins: int) -> HTTPResponse:
-    """Requests a file from byte `begins` on, and returns the response."""
+def _answer(url: str, begins: int, validator: str) -> HTTPResponse:
+    """Requests a file from byte `begins` on if it is still the one of the validator, and returns the response."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"{url}: expected an address that begins with https:// or http://")
     headers = {"User-Agent": "crowdsweep", "Accept-Encoding": "identity"}
-    headers |= {"Range": f"bytes={begins}-"} if begins else {}
+    headers |= {"Range": f"bytes={begins}-", "If-Range": validator} if begins else {}
     request = Request(url, headers=headers)  # noqa: S310 - the scheme is checked
     try:
         return build_opener(_NoDowngrade).open(request, timeout=_TIMEOUT_S)
@@ -199,11 +209,13 @@ class _NoDowngrade(HTTPRedirectHandler):
 
 def _what_comes(response: HTTPResponse, url: str) -> tuple[int, _From]:
     """Returns the position of a response's first byte in its file, and which file that is."""
-    tag, length = response.headers.get("ETag"), response.headers.get("Content-Length")
+    tag, modified = response.headers.get("ETag"), response.headers.get("Last-Modified")
     if response.status == 206:
         start, size = _range_of(response.headers.get("Content-Range"))
-        return start or 0, _From(url=url, tag=tag, size=size)
-    return 0, _From(url=url, tag=tag, size=int(length) if length is not None and length.isdecimal() else None)
+    else:
+        start, length = 0, response.headers.get("Content-Length")
+        size = int(length) if length is not None and length.isdecimal() else None
+    return start or 0, _From(url=url, tag=tag, modified=modified, size=size)
 
 
 def _range_of(text: str | None) -> tuple[int | None, int | None]:
@@ -235,7 +247,7 @@ def _read_note(folder: int, name: str) -> _From | None:
     """Returns the file that a partial download belongs to; None where that is not known."""
     try:
         told = json.loads(content_of(folder, f"{name}.from", 10_000) or b"null")
-        return _From(url=str(told["url"]), tag=told["tag"], size=told["size"])
+        return _From(url=str(told["url"]), tag=told["tag"], modified=told["modified"], size=told["size"])
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -13,7 +13,8 @@ _BEFORE = "before"  # folder in the draft that keeps the previous files
 class Placing:
     """A context manager that moves files of a draft into a folder and undoes all moves if an exception ends it.
 
-    Meanwhile, a hard link keeps each previous file. On a file system without hard links, moves are not undone.
+    Meanwhile, a hard link keeps each previous file that is replaced, and a removed file is kept in the draft. On a
+    file system without hard links, moves over a previous file are not undone.
 
     Args:
         draft: holds the complete files.
@@ -22,7 +23,7 @@ class Placing:
 
     def __init__(self, draft: Draft, folder: int) -> None:
         self._draft, self._folder = draft, folder
-        self._done: list[tuple[str, str]] = []  # (name, hard link to the previous file; empty if there was none)
+        self._done: list[tuple[str, str]] = []  # (name, where the previous file is kept; empty if there was none)
 
     def __enter__(self) -> "Placing":
         os.mkdir(_BEFORE, dir_fd=self._draft.content)
@@ -47,30 +48,33 @@ class Placing:
             os.rename(own, own, src_dir_fd=source, dst_dir_fd=into)
 
     def remove(self, name: str, digests: frozenset[str]) -> None:
-        """Removes a file of the target folder if `digests` has its digest and a hard link can keep it for an undo.
+        """Removes a file of the target folder if `digests` has its digest.
 
         Raises:
             OSError: the file cannot be removed.
         """
-        if digest_in(self._folder, name) in digests and self._remember(name):
-            remove_ours(self._folder, name, digests)
+        if digest_in(self._folder, name) not in digests:
+            return
+        before = f"{len(self._done)}"
+        with above(self._folder, name) as (inner, own):
+            os.rename(own, before, src_dir_fd=inner, dst_dir_fd=self._before)
+        self._done.append((name, before))
 
-    def _remember(self, name: str) -> bool:
-        """Makes a hard link to the previous file of this name; returns whether it exists and could be linked."""
+    def _remember(self, name: str) -> None:
+        """Makes a hard link to the previous file of this name, if it exists and can be linked."""
         before = f"{len(self._done)}"
         try:
             with above(self._folder, name) as (inner, own):
                 os.link(own, before, src_dir_fd=inner, dst_dir_fd=self._before, follow_symlinks=False)
         except FileNotFoundError:
             self._done.append((name, ""))
-            return False
         except OSError:
-            return False
-        self._done.append((name, before))
-        return True
+            pass
+        else:
+            self._done.append((name, before))
 
     def _undo(self, name: str, before: str) -> None:
-        with above(self._folder, name) as (inner, own):
+        with above(self._folder, name, make=True) as (inner, own):
             if before:
                 os.rename(before, own, src_dir_fd=self._before, dst_dir_fd=inner)
             else:

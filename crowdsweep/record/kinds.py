@@ -146,12 +146,17 @@ def _plan(known: Known, event: TrialPlanned) -> None:
         known.specs[key] = spec
 
 
-_RANKS = {Status.STOPPED: 0, Status.FAILED: 2, Status.OK: 3}  # a later result only replaces one of lower rank
-
-
 def _rank(result: TrialResult) -> int:
-    """Returns the rank of a result; a failure by infrastructure ranks below a failure of the trial itself."""
-    return 1 if result.failure is not None and result.failure.of_infrastructure else _RANKS[result.status]
+    """Returns the rank of a result: a later one only replaces one of lower rank.
+
+    A trial that only stopped with its driver has no result, and one that failed by the infrastructure hardly: both run
+    again. Stopped early, it has one, which the search has been told: no later failure takes it back.
+    """
+    if result.status is Status.STOPPED:
+        return 3 if result.stopped_early else 0
+    if result.failure is not None:
+        return 1 if result.failure.of_infrastructure else 2
+    return 4
 
 
 def _news_of_finish(known: Known, event: TrialFinished) -> Hashable | None:

@@ -407,5 +407,6 @@ def run_sweep(
             with interrupts.abortable(at_once=True) if interrupts else nullcontext():
                 told.close()
         except KeyboardInterrupt:
-            _log.warning("what MLflow has not been told yet is left to `crowdsweep mirror`")
+            if plan.config.tracking.enabled:
+                _log.warning("what MLflow has not been told yet is left to `crowdsweep mirror`")
     return outcome

@@ -14,14 +14,17 @@ class Interrupts:
 
     The second signal interrupts code that is marked as `abortable`. Code outside that mark is never interrupted, so
     that no row of the journal is half written. A SIGHUP that the process was started to ignore (`nohup`) stays ignored.
+    A SIGINT is heard even where the process was started with it blocked, as Ray starts its jobs.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self._breaks_at: int | None = None
         self._previous: dict[int, Any] = {}
+        self._blocked: set[int] = set()
 
     def __enter__(self) -> "Interrupts":
+        self._blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
         for number in ENDING_SIGNALS:
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 self._previous[number] = signal.getsignal(number)
@@ -38,6 +41,7 @@ class Interrupts:
     ) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
 
     @contextmanager
     def abortable(self, *, at_once: bool = False) -> Generator[None]:

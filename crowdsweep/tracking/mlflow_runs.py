@@ -142,15 +142,21 @@ class MlflowMirror:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirrored:
-    """Result of `mirror`: numbers of trials that MLflow had already, that were written, and that MLflow refuses."""
+    """Result of `mirror`: numbers of trials that MLflow had already, that were written, and that MLflow refuses; and of
+    results whose trials the record does not describe (any more), so that no run can be made of them.
+    """
 
     found: int
     written: int
     refused: int
+    unknown: int
 
     def __str__(self) -> str:
         refused = f", {self.refused} refused" if self.refused else ""
-        return f"{self.written} trials written, {self.found} stood there already{refused}"
+        unknown = (
+            f", {self.unknown} left out: the record has their results and not what they are" if self.unknown else ""
+        )
+        return f"{self.written} trials written, {self.found} stood there already{refused}{unknown}"
 
 
 def rebuild(
@@ -177,12 +183,13 @@ def rebuild(
     """
     door = MlflowDoor(uri, experiment)
     runs = RunBook(door, record=None, read=read, draw=draw)
-    found = written = 0
+    found = written = refused = 0
 
     def write(goes_on: StillWanted) -> None:
-        nonlocal found, written
+        nonlocal found, written, refused
         for key, done in Projection(runs).write(state):
             if isinstance(done, Rejected):
+                refused += 1
                 _log.warning(_REFUSED, key, words_of(done, uri))
             else:
                 written, found = written + done, found + (not done)
@@ -197,7 +204,8 @@ def rebuild(
             f"MLflow at {without_credentials(uri)} cannot be written: {words_of(error, uri)}. {written} trials were; "
             f"see to it, then do the same again"
         ) from None
-    return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
+    unknown = len(state.results) - found - written - refused
+    return Mirrored(found=found, written=written, refused=refused, unknown=unknown)
 
 
 def reader_of(store: str | Store) -> ReadArtifact:

@@ -118,17 +118,17 @@ def send_notifications(
         sleep: waits so many seconds between two tries.
     """
     content = json.dumps(message, ensure_ascii=False).encode()
-    tasks: dict[str, Callable[[], str]] = {}
+    tasks: list[tuple[str, Callable[[], str]]] = []  # a host and a command may have one name
     if targets.url:
-        tasks[targets.host] = lambda: _post(targets.url, content, sleep)
+        tasks.append((targets.host, lambda: _post(targets.url, content, sleep)))
     if targets.command:
-        tasks[targets.command[0]] = lambda: _run(targets.command, content)
-    failed = dict.fromkeys(tasks, "it took too long")
+        tasks.append((targets.command[0], lambda: _run(targets.command, content)))
+    failed = ["it took too long"] * len(tasks)
 
-    def do(name: str) -> None:
-        failed[name] = tasks[name]()
+    def do(number: int) -> None:
+        failed[number] = tasks[number][1]()
 
-    threads = [threading.Thread(target=do, args=(name,), daemon=True) for name in tasks]
+    threads = [threading.Thread(target=do, args=(number,), daemon=True) for number in range(len(tasks))]
     for thread in threads:
         thread.start()
     until = time.monotonic() + _PATIENCE_S
@@ -137,8 +137,8 @@ def send_notifications(
             threads[-1].join(_LOOK_S)
             threads[0].join(_LOOK_S)
     except KeyboardInterrupt:
-        failed = {name: words and "it was broken off" for name, words in failed.items()}
-    return [f"{name}: {words}" for name, words in failed.items() if words]
+        failed = [words and "it was broken off" for words in failed]
+    return [f"{name}: {words}" for (name, _), words in zip(tasks, failed, strict=True) if words]
 
 
 def _post(url: str, content: bytes, sleep: Callable[[float], None]) -> str:

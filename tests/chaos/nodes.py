@@ -29,7 +29,7 @@ MODELS = (
     {"name": "slow", "params": {"steps": 10, "pause_s": 0.1, "smoothing": 0.5}},
     {"name": "dawid-skene", "search": {"smoothing": {"min": 0.0, "max": 1.0}}},
 )
-_LOST = re.compile(r"was\s+lost\s+with\s+(\d+)\s+unfinished\s+trials")
+_LOST = re.compile(r"was\s+lost\s+with\s+(\d+)\s+unfinished\s+trials?")
 NOTICED_SOON = {
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "4000",

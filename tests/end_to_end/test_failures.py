@@ -94,6 +94,14 @@ class Driver:
     def said(self) -> str:
         return (self.folder / "said").read_text()
 
+    def says(self, pattern: str) -> None:
+        """Waits until it has said words of this pattern."""
+        deadline = time.monotonic() + 90
+        while not re.search(pattern, self.said):
+            assert self.process.poll() is None, self.said[-3000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
     def press_ctrl_c(self) -> None:
         os.killpg(self.process.pid, signal.SIGINT)  # the terminal tells the whole group, Ray's processes among it
 
@@ -151,6 +159,9 @@ def test_ctrl_c_twice_stops_now_and_loses_nothing_that_finished(tmp_path: Path, 
     endless = {"name": "slow", "params": {"steps": 100_000, "pause_s": 0.05}}
     driver = run(mapping_of(["uniform", endless]))
     wait_for_results(tmp_path, 5, driver)
+    driver.says(
+        r"5 of 10 trials, \d running"
+    )  # before that, a press has nothing to wait for and ends the sweep, as it should
     driver.press_ctrl_c()
     time.sleep(0.5)
     assert driver.process.poll() is None, "the first Ctrl-C waits for what runs"

@@ -1,5 +1,7 @@
 """What is said of how a run ended: the same in a shell and in Python, each with its own way to go on."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +58,18 @@ def test_both_doors_say_how_a_run_ended(end: str) -> None:
         told = "\n".join(closing_words(made, CONFIG, then))
         assert [part for part in wanted if part not in told] == [], told
         assert bool(told) is bool(wanted)
+
+
+def test_who_drops_a_run_does_not_wait_for_what_makes_reports() -> None:
+    """Their imports take longer than a command may last after a second Ctrl-C, and how to go on was not said."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from crowdsweep import app\n"
+        "from crowdsweep.record.events import SweepStatus\n"
+        "from crowdsweep.sweep.driver import SweepOutcome\n"
+        "outcome = SweepOutcome(status=SweepStatus.INTERRUPTED, planned=4, finished=1, failed=0, ran=1, dropped=True)\n"
+        "assert app.finish(None, Path('store'), outcome) is None\n"
+        "sys.exit('crowdsweep.analysis.sweep' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0

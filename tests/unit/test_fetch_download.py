@@ -74,6 +74,40 @@ def test_the_rest_of_another_file_is_not_added(server: FileServer, tmp_path: Pat
     assert fetched(server, tmp_path) == wanted
 
 
+MONDAY, TUESDAY = "Mon, 02 Nov 2026 10:00:00 GMT", "Tue, 03 Nov 2026 10:00:00 GMT"
+
+
+@pytest.mark.parametrize("knows_if_range", [True, False])
+@pytest.mark.parametrize(
+    ("tags", "dates"),
+    [
+        (('"1"', '"2"'), ("", "")),
+        (("", ""), (MONDAY, TUESDAY)),
+        (('W/"1"', 'W/"1"'), (MONDAY, TUESDAY)),  # a weak tag says that the files mean the same, not that they are
+        (("", ""), ("", "")),
+        (("", '"1"'), (MONDAY, "")),
+    ],
+)
+def test_the_rest_of_a_changed_file_of_the_same_size_is_not_added(
+    server: FileServer, tmp_path: Path, tags: tuple[str, str], dates: tuple[str, str], knows_if_range: bool
+) -> None:
+    server.knows_if_range = knows_if_range
+    server.tags["/a.bin"], server.changed["/a.bin"] = tags[0], dates[0]
+    server.fails = lambda n, _: 10_000 if n < 4 else None
+    with pytest.raises(DataError, match="kept"):
+        fetched(server, tmp_path)
+    server.files["/a.bin"] = CONTENT[::-1]
+    server.tags["/a.bin"], server.changed["/a.bin"] = tags[1], dates[1]
+    assert fetched(server, tmp_path) == CONTENT[::-1]
+
+
+def test_a_file_with_a_date_alone_is_gone_on_with(server: FileServer, tmp_path: Path) -> None:
+    server.tags["/a.bin"], server.changed["/a.bin"] = "", MONDAY
+    server.fails = lambda n, _: (1000, None)[n]
+    assert fetched(server, tmp_path) == CONTENT
+    assert [wanted for _, wanted in server.asked] == [None, "bytes=1000-"]
+
+
 def test_a_file_that_was_whole_when_its_command_was_killed_is_whole(server: FileServer, tmp_path: Path) -> None:
     server.fails = lambda n, _: 0 if n else len(CONTENT) - 1
     with pytest.raises(DataError, match="kept"):

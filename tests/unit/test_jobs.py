@@ -13,16 +13,19 @@ from typing import Any
 import click
 import pytest
 from data_folders import folder_of
+from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 
 from crowdsweep.cli import jobs as commands_on_jobs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.engine import job_package, ray_jobs
 from crowdsweep.engine.address import on_loopback, wanted_address
+from crowdsweep.engine.job_folder import VARIABLE, check_outlives_job
 from crowdsweep.engine.job_package import JobOrder, pack, read_order, search_in
 from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address
 from crowdsweep.engine.versions import versions
 from crowdsweep.errors import BadInput, DataError, Interrupted, JournalError, NotOurs, UnknownName
 from crowdsweep.record.job_note import JOB_FILE, JobNote, read_job, write_job
+from crowdsweep.record.store_uri import store_named
 from crowdsweep.sweep.environment import check_versions
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep
 
@@ -103,8 +106,10 @@ def test_plugins_go_along_with_what_they_read(tmp_path: Path, monkeypatch: pytes
     pack(load_sweep(tmp_path / "sweep.yaml"), ORDER, package)
     found = sorted(str(path.relative_to(package)) for path in (package / "plugins").rglob("*") if path.is_file())
     assert found == ["plugins/0/echo.py", "plugins/0/table/words.txt", "plugins/1/other.py"]
-    monkeypatch.setenv("CROWDSWEEP_PLUGINS", "/there")
-    expected = [str(package / "plugins/0"), str(package / "plugins/1"), "/there"]
+    monkeypatch.setenv(
+        "CROWDSWEEP_PLUGINS", str(tmp_path / "one")
+    )  # the cluster has them too: they are not defined twice
+    expected = [str(package / "plugins/0"), str(package / "plugins/1")]
     assert search_in(package)["CROWDSWEEP_PLUGINS"].split(os.pathsep) == expected
 
 
@@ -266,6 +271,7 @@ class Told:
 
     def __init__(self, logs: list[list[str] | BaseException], states: list[str]) -> None:
         self.logs, self.states, self.stopped = logs, states, list[str]()
+        self.exit_code = 3
 
     async def tail_job_logs(self, job: str) -> Any:
         said = self.logs.pop(0)
@@ -275,12 +281,12 @@ class Told:
             yield text
 
     def get_job_info(self, job: str) -> Any:
-        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        state, code = self.states.pop(0) if len(self.states) > 1 else self.states[0], self.exit_code
 
         class Info:
             status = type("Status", (), {"value": state})
             message = "it said so"
-            driver_exit_code = 3 if state == "FAILED" else None
+            driver_exit_code = code if state == "FAILED" else None
 
         return Info
 
@@ -310,6 +316,18 @@ def test_a_log_is_told_once_however_often_its_connection_breaks() -> None:
         state = jobs.follow(NOTE.job, said.append)
     assert "".join(said) == "one\ntwo\nthree\n"
     assert state == JobState(status="FAILED", message="it said so", exit_code=3)
+
+
+def test_a_driver_that_was_interrupted_is_a_job_that_was_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To Ray it has failed, and its message is the end of the log."""
+    write_job(tmp_path / "store", NOTE)
+    client = Told([], ["FAILED"])
+    for client.exit_code, words in ((130, ": stopped, exit 130"), (2, ": failed, exit 2: it said so")):
+        with answering(client):
+            assert run_command_line(["status", str(tmp_path / "store")]) == 0
+        assert capsys.readouterr().out.strip().endswith(words)
 
 
 def test_status_and_stop_find_a_job_by_its_store(
@@ -444,3 +462,21 @@ def test_the_entrypoint_is_a_command_that_there_is() -> None:
     words = ENTRYPOINT.split()
     assert words[:5] == ["exec", "python", "-P", "-m", "crowdsweep"]
     assert isinstance(commands.commands[words[5]], click.Command)
+
+
+@pytest.mark.parametrize(
+    ("store", "outlives"), [("crowdsweep-runs/a", False), ("/runs/a", True), ("s3://runs/a", True)]
+)
+def test_a_record_does_not_go_where_a_job_s_files_are_deleted(
+    store: str, outlives: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = store_named(store)
+    check_outlives_job(place)  # no job: it is a folder like any other
+    assert VARIABLE == RAY_JOB_CONFIG_JSON_ENV_VAR
+    monkeypatch.setenv(VARIABLE, json.dumps({"runtime_env": {"working_dir": "gcs://_ray_pkg_0"}}))
+    if outlives:
+        check_outlives_job(place)
+        return
+    with pytest.raises(BadInput, match=f"--store {store}: expected a place that outlives this job"):
+        check_outlives_job(place)

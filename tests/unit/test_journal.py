@@ -9,13 +9,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from mirror_checks import ok, one_of_each, spec, started
+from mirror_checks import failed, ok, one_of_each, spec, started
 
 from crowdsweep.errors import BadInput, JournalDamaged, JournalError, JournalLocked
-from crowdsweep.record.events import PointProposed, PointScored, RunsCreated, SweepFinished, SweepStatus, TrialPlanned
+from crowdsweep.record.events import (
+    PointProposed,
+    PointScored,
+    RunsCreated,
+    SweepFinished,
+    SweepStatus,
+    TrialFinished,
+    TrialPlanned,
+)
 from crowdsweep.record.journal import Journal, open_rows, read_journal
 from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
 from crowdsweep.record.repair import repair_journal
+from crowdsweep.record.result import Status, StoppedEarly, TrialResult
 
 A, B, C = ("a" * 16, "b" * 16, "c" * 16)
 
@@ -272,3 +281,21 @@ def test_nothing_is_known_that_was_not_written(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="gone"):
         journal.handle(ok(A))
     assert not journal.state.results
+
+
+def test_a_finished_trial_is_not_replaced_by_a_later_failure(tmp_path: Path) -> None:
+    """Stopped early, a trial has a result that its search was told; stopped with its driver, it has none."""
+    keys = [spec(seed).key for seed in range(3)]
+    stop = StoppedEarly(step=20, best=0.25, bar=0.5, n_rivals=7)
+    first = [
+        TrialResult(key=keys[0], status=Status.STOPPED, stopped_early=stop),
+        TrialResult(key=keys[1], status=Status.STOPPED),
+        ok(keys[2]).result,
+    ]
+    journal = Journal(tmp_path)
+    journal.handle_many([TrialFinished(result=result) for result in first])
+    journal.handle_many([failed(key) for key in keys])
+    live = journal.state
+    journal.close()
+    for state in (live, read_journal(tmp_path)):
+        assert [state.results[key].status for key in keys] == [Status.STOPPED, Status.FAILED, Status.OK]

@@ -164,7 +164,7 @@ def test_a_database_that_stops_taking_rows_is_mended_by_mirror(
         rebuild(state, tracking_uri(store), "an experiment")
     sql(store, "DROP TRIGGER refuse")
     done = rebuild(state, tracking_uri(store), "an experiment")
-    assert (done.found, done.written, done.refused) == (1, 3, 0)
+    assert (done.found, done.written, done.refused, done.unknown) == (1, 3, 0, 0)
     cells, trials = runs_in(store)
     assert {key: run.info.status for key, run in trials.items()} == {
         spec(seed, groups=2).key: "FAILED" if seed == 3 else "FINISHED" for seed in SEEDS
@@ -388,3 +388,14 @@ def test_mirror_waits_for_the_driver_that_writes(store: Path) -> None:
         rebuild_runs(store)
     journal.close()
     assert "4 trials written" in rebuild_runs(store)
+
+
+def test_a_result_whose_trial_is_not_described_is_left_out_by_name_and_not_refused(store: Path) -> None:
+    """As after `repair` of a record that had lost a row of its plan."""
+    journal = Journal(store)
+    known = spec(0)
+    journal.handle_many([started(), TrialPlanned(spec=known, label=known.model), ok(known.key), ok(spec(1).key)])
+    journal.close()
+    done = rebuild(read_journal(store), tracking_uri(store), "an experiment")
+    assert (done.found, done.written, done.refused, done.unknown) == (0, 1, 0, 1)
+    assert str(done).endswith("1 left out: the record has their results and not what they are")

@@ -1,5 +1,5 @@
 """A trial whose node is taken back after a notice is run again, however often that happens; a node that is lost
-without one counts against what ran there."""
+without one counts against what ran there. A batch is made smaller only where that may help."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from executor_checks import batch_of
 from mirror_checks import spec
-from ray.exceptions import ActorDiedError, NodeDiedError
+from ray.exceptions import ActorDiedError, NodeDiedError, OutOfMemoryError
 
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.retry_policy import LOSS_LIMIT
@@ -41,7 +41,7 @@ def lost(executor: RayExecutor, made: MadeUp, seeds: int, error: Exception) -> l
     """Loses a slot of the node `spot` with a batch, and returns what is said of that."""
     specs = [spec(seed) for seed in range(seeds)]
     unfinished = {one.key: one for one in specs}
-    actor = Actor(name="slot-0", handle=None, shape=Resources(), node="spot", waits_on=None, up=True)
+    actor = Actor(name="slot-0", handle=None, shape=Resources(), node="spot", host="there", waits_on=None, up=True)
     actor.batch, actor.unfinished = batch_of(specs), unfinished
     made.actors.append(actor)
     executor._events = []
@@ -87,3 +87,36 @@ def test_other_losses_count(drained: set[str], error: Exception) -> None:
     kind = ended[0].result.failure
     assert kind is not None
     assert (kind.kind == SLOT_LOST) == isinstance(error, NodeDiedError)
+
+
+def waiting(executor: RayExecutor) -> list[int]:
+    """Returns the sizes of the batches that wait, and takes them."""
+    sizes: list[int] = []
+    while (batch := executor._waiting.take(lambda _: True)) is not None:
+        sizes.append(len(batch.specs))
+    return sizes
+
+
+def test_a_batch_that_was_lost_with_its_node_is_only_halved_in_the_end() -> None:
+    executor = executor_on(made := MadeUp())
+    sizes: list[list[int]] = []
+    for _ in range(LOSS_LIMIT):
+        lost(executor, made, 4, NODE_DIED)
+        sizes.append(waiting(executor))
+    assert sizes == [[4]] * (LOSS_LIMIT - 1) + [[2, 2]]
+
+
+@pytest.mark.parametrize("error", [ActorDiedError(), OutOfMemoryError("it took too much")])
+def test_a_batch_that_may_be_to_blame_is_halved_at_once(error: Exception) -> None:
+    executor = executor_on(made := MadeUp())
+    lost(executor, made, 4, error)
+    assert waiting(executor) == [2, 2]
+
+
+def test_a_loss_is_said_once_with_the_node_and_without_rays_words(caplog: pytest.LogCaptureFixture) -> None:
+    executor = executor_on(made := MadeUp())
+    with caplog.at_level("INFO", logger="crowdsweep"):
+        (event,) = lost(executor, made, 4, NODE_DIED)
+    assert event.reason == "its node there is gone"
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said == "slot-0 was lost with 4 unfinished trials: its node there is gone; they run again"

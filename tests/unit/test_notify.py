@@ -213,3 +213,15 @@ def test_a_run_that_breaks_off_is_told_and_one_that_never_began_is_not(tmp_path:
 
 def test_a_record_that_is_gone_is_still_told_of(tmp_path: Path) -> None:
     assert message_of(tmp_path, "told", "JournalError")["state"] == FAILED
+
+
+def test_a_host_and_a_command_of_one_name_are_both_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening() as listener:
+        host = NotifyTargets(url=listener.url).host
+        command = tmp_path / host
+        command.write_text(f"#!{sys.executable}\nopen({str(tmp_path / 'told')!r}, 'w').write('told')\n")
+        command.chmod(0o700)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert send_notifications(NotifyTargets(url=listener.url, command=[host]), {"sweep": "a"}, **PATIENT) == []
+        assert [message for _, _, message in listener.heard] == [{"sweep": "a"}]
+        assert (tmp_path / "told").read_text() == "told"

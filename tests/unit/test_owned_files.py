@@ -305,3 +305,29 @@ def test_nothing_is_written_below_through_a_link(tmp_path: Path) -> None:
     write_below(tmp_path / "root", ("others", "1", "a.png"), b"x")
     assert (tmp_path / "root" / "others" / "1" / "a.png").read_bytes() == b"x"
     assert [path.name for path in (tmp_path / "root").iterdir() if path.name.startswith(".")] == []
+
+
+def test_where_files_cannot_be_linked_the_last_one_is_removed_and_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never seen beside files of another time, on a file system without hard links too."""
+    replace_files(tmp_path, KIND, FIRST)
+    stood: list[bool] = []
+    rename = os.rename
+
+    def no_links(*_: object, **__: object) -> None:
+        raise PermissionError(1, "no hard links here")
+
+    def fail_at_one(source: str, target: str, **folders: int) -> None:
+        if source == "one":
+            stood.append((tmp_path / "what.yaml").exists())
+            raise OSError(5, "no luck")
+        rename(source, target, **folders)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", no_links)
+        patched.setattr(os, "rename", fail_at_one)
+        with pytest.raises(OSError, match="no luck"):
+            replace_files(tmp_path, KIND, SECOND)
+    assert stood == [False]
+    assert told(tmp_path) == FIRST

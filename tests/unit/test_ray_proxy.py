@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 
@@ -17,12 +18,13 @@ import pytest
 from executor_checks import datasets
 from fakes import FakeExecutor
 
+from crowdsweep.cli.interrupts import GRACE_S
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine import cluster, ray_proxy
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.ray_process import serve_connection
 from crowdsweep.engine.ray_proxy import RayProcess, RayProxy, RaySettings
-from crowdsweep.errors import InfeasibleRequest, SlotLost
+from crowdsweep.errors import InfeasibleRequest, Interrupted, SlotLost
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweepfile.records import Resources
 from crowdsweep.trial.runner import run_batch
@@ -126,3 +128,32 @@ def test_a_cluster_that_does_not_start_is_said_in_our_words(monkeypatch: pytest.
     monkeypatch.setattr(cluster.ray, "init", late)
     with pytest.raises(SlotLost, match=r"Ray: expected a cluster.*timed out during startup.*--engine inline"):
         cluster.connect("local", cpus=1)
+
+
+def test_who_presses_ctrl_c_twice_still_reads_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process beside the driver takes its time to leave the cluster; the command ends before it has."""
+    process, theirs = beside("import time; time.sleep(60)")
+    monkeypatch.setattr(ray_proxy, "_started", lambda _: process)
+
+    def serve() -> None:
+        connection = Connection(theirs.detach())
+        connection.recv()
+        connection.send((ray_proxy.DONE, [1]))
+        connection.recv()
+        connection.send((ray_proxy.PROGRESS, None))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    link = RayProxy({}, SETTINGS)
+
+    def press(_: object) -> None:
+        raise Interrupted
+
+    link.listen(press)
+    with pytest.raises(Interrupted):
+        link.poll(1.0)
+    began = time.monotonic()
+    link.close()
+    assert time.monotonic() - began < GRACE_S - 1.0
+    assert process.process.poll() is not None
+    thread.join()

@@ -322,7 +322,7 @@ def test_the_page_says_what_was_stopped_early(tmp_path: Path) -> None:
         for event in _sweep()
     ]
     text = _read(write_report(_store(tmp_path, events))).text
-    assert "10 of 10 trials done, 1 of them failed, 1 of them stopped early" in text
+    assert "10 of 10 trials finished, 1 of them failed, 1 of them stopped early" in text
     assert "1 (1 failed) (1 stopped)" in text
     assert "1 trial failed and" in text
 

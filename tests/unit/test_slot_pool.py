@@ -53,11 +53,15 @@ class TestPool:
         pool, _ = made(node("a", 3, 1))
         assert pool.looked([EITHER] * 3) == {"a": [(1, 1), (1, 0), (1, 0)]}
 
-    def test_a_node_that_is_drained_gets_no_more_work(self, made: Any) -> None:
+    def test_a_node_that_is_drained_gets_no_more_work(self, made: Any, caplog: pytest.LogCaptureFixture) -> None:
         pool, cluster = made(node("a", 1), node("b", 1))
         pool.looked([CPU, CPU])
         busy(pool)
         cluster.there[0] = node("a", 1, leaves=True)
+        with caplog.at_level("WARNING", logger="crowdsweep"):
+            pool.looked([])
+            pool.looked([])
+        assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["a is about to be taken back"]
         pool.looked([CPU])
         on_a = next(actor for actor in pool.actors if actor.node == "a")
         assert not on_a.takes(CPU)

@@ -92,7 +92,7 @@ def test_the_sweeps_here_are_listed(here: Path, capsys: pytest.CaptureFixture[st
     os.utime("crowdsweep-runs/broken/journal.jsonl", (1_000, 1_000))
     assert run_command_line(["list", "--json"]) == 0
     dead, whole, broken = json.loads(capsys.readouterr().out)
-    assert (dead["name"], dead["state"], dead["done"], dead["total"]) == ("dead", "broken off", 3, 4)
+    assert (dead["name"], dead["state"], dead["finished"], dead["total"]) == ("dead", "broken off", 3, 4)
     assert (whole["state"], whole["best"], whole["folder"]) == (
         "done", "b, test accuracy 75.0 %", "crowdsweep-runs/whole",
     )  # fmt: skip

@@ -3,13 +3,17 @@
 from statistics import fmean, pstdev
 from typing import Any
 
+import numpy as np
 import pytest
 from ray import tune
 from ray.tune.search import sample
+from ray.tune.search.optuna import OptunaSearch
+from scipy.stats import kstest, norm, truncnorm
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.models import registered
+from crowdsweep.search.dimensions import NORMAL_TAIL
 from crowdsweep.search.space import Space
 from crowdsweep.tune import param_space, trainable
 from crowdsweep.tune.ray_trainable import Job
@@ -37,6 +41,7 @@ def test_domains_have_the_ends_and_scales_of_the_space(monkeypatch: pytest.Monke
         "d": {"distribution": "log_uniform_values", "min": 1e-3, "max": 1.0},
         "e": {"distribution": "q_uniform", "min": 0.1, "max": 0.5, "q": 0.2},
         "f": {"distribution": "normal", "mu": 1.0, "sigma": 2.0},
+        "g": {"distribution": "q_log_uniform_values", "min": 1, "max": 1000, "q": 1},
     }
     info = registered.model_info("soft-mv")
     fake: Any = type("Info", (), {"space": shapes, "model": info.model})
@@ -51,7 +56,16 @@ def test_domains_have_the_ends_and_scales_of_the_space(monkeypatch: pytest.Monke
     assert (domains["c"].lower, domains["c"].upper) == (0.5, 2.0)
     assert isinstance(domains["d"].get_sampler(), sample.LogUniform)
     assert domains["e"].categories == [0.1, 0.3, 0.5]
-    assert isinstance(domains["f"].get_sampler(), sample.Normal)
+    drawn = {name: domains[name].sample(size=4000, random_state=np.random.default_rng(0)) for name in ("f", "g")}
+    space = Space.parse(shapes)
+    assert all(space.dimensions[name].holds(value) for name, values in drawn.items() for value in values)
+    inside = truncnorm(norm.ppf(NORMAL_TAIL), norm.ppf(1 - NORMAL_TAIL), loc=1.0, scale=2.0)
+    assert kstest(drawn["f"], inside.cdf).pvalue > 0.01
+    decades = np.histogram(drawn["g"], [1, 9.5, 99.5, 1001])[0]  # a tenth, half and nine tenths, had each step its turn
+    assert decades / 4000 == pytest.approx(np.diff(np.log10([1, 9.5, 99.5, 1000])) / 3, abs=0.03)
+    assert domains["g"].sample(random_state=1) == domains["g"].sample(random_state=1)
+    with pytest.raises(ValueError, match="not support"):
+        OptunaSearch.convert_search_space({"f": domains["f"]})
 
 
 def test_what_is_fixed_is_not_searched() -> None:

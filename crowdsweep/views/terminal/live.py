@@ -17,7 +17,6 @@ from crowdsweep.errors import plain
 from crowdsweep.metrics.shown import number_words, score_words
 from crowdsweep.metrics.wording import words
 from crowdsweep.record.events import (
-    BatchLost,
     Event,
     SweepFinished,
     SweepStarted,
@@ -118,8 +117,6 @@ class ConsoleMirror:
                 self._tell_failure()
             case TrialFinished(result=result) if result.flags and self._live is None:
                 self._tell_flags()
-            case BatchLost() if self._live is None:
-                self._line(f"lost {event.slot} ({event.reason}); {len(event.keys)} trials will run again")
             case TrialsNoted() if self._live is None:
                 others = f" and {len(event.keys) - 1} more" if len(event.keys) > 1 else ""
                 self._line(f"{self._progress.describe(event.keys[0])}{others}: {event.words}")

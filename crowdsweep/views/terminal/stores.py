@@ -31,8 +31,8 @@ LIST_COLUMNS = (
 
 
 def listed(store: Store) -> dict[str, Any]:
-    """Returns a summary of a sweep, JSON-able: name, folder, state, number of models and datasets, trials that are done
-    and known, the best model, and when its record was last written (UTC).
+    """Returns a summary of a sweep, JSON-able: name, folder, state, number of models and datasets, trials that have
+    finished (in any way) and are known, the best model, and when its record was last written (UTC).
 
     If a record cannot be read, the state is its error, and the rest is empty.
     """
@@ -43,7 +43,7 @@ def listed(store: Store) -> dict[str, Any]:
     except JournalError as error:
         begins = not isinstance(error, JournalDamaged) and driver_of(store) is not None
         words = "begins" if begins else f"cannot be read: {error_words(error)}"
-        return {**found, "state": words, "models": None, "datasets": None, "done": None, "total": None, "best": ""}
+        return {**found, "state": words, "models": None, "datasets": None, "finished": None, "total": None, "best": ""}
     progress = Progress()
     progress.begin(state)
     return {
@@ -52,7 +52,7 @@ def listed(store: Store) -> dict[str, Any]:
         "state": state_words(state.status, driver_of(store)),
         "models": len(state.config.get("models", ())),
         "datasets": len(state.plan.datasets) or len(state.config.get("datasets", ())),
-        "done": progress.finished,
+        "finished": progress.finished,
         "total": progress.total,
         "best": _best_words(progress, state),
     }
@@ -78,7 +78,7 @@ def list_rows(found: Sequence[dict[str, Any]], now: datetime) -> list[list[str]]
     rows: list[list[str]] = []
     for one in found:
         size = "" if one["models"] is None else f"{one['models']} × {one['datasets']}"
-        trials = "" if one["total"] is None else f"{one['done']}/{one['total']}"
+        trials = "" if one["total"] is None else f"{one['finished']}/{one['total']}"
         rows.append([one["name"], one["state"], size, trials, one["best"], when_words(one["when"], now)])
     return rows
 
