@@ -34,7 +34,8 @@ def test_confusions_are_the_inner_product_of_exponentials_normalised(questions, 
     )
     rng = np.random.default_rng(cells)
     hard, able = rng.normal(0, 2, (2, 6, questions, classes, classes, latent))
-    found = network.log_confusions(*(torch.from_numpy(part.reshape(6, -1)) for part in (hard, able))).exp().numpy()
+    together = torch.from_numpy((hard + able).reshape(1, 6, -1)).transpose(1, 2)
+    found = network.log_confusions(network.laid_out(together)).exp().permute(3, 1, 2, 0).numpy()
     for row, question, true in np.ndindex(6, questions, classes):
         cell = (row, question, true)
         inner = [float(np.exp(hard[cell][seen]) @ np.exp(able[cell][seen])) for seen in range(classes)]
