@@ -1,7 +1,7 @@
 """The encoder and decoder of ldl-nm, on a leading axis of replicas."""
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, cast, final
 
 import numpy as np
@@ -14,15 +14,16 @@ from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import orthogonal
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
-from crowdsweep.models.networks.tensors import Probs, ReplicaValues, log_softmax
+from crowdsweep.models.networks.tensors import Probs, ReplicaValues, StackedValues, log_softmax, softmax
 from crowdsweep.models.networks.values import Values
 
 Activation = Literal["softsign", "tanh", "relu", "elu"]
 Aggregation = Literal["mean", "vote"]
 
 RowFeatures = Float[torch.Tensor, "replicas rows features"]
+RowLogits = Float[torch.Tensor, "replicas rows outputs"]
 RowEmbeddings = Float[torch.Tensor, "replicas rows width"]
-Units = Float[torch.Tensor, "*shape"]
+Units = Float[torch.Tensor, "..."]
 
 HEADS = ("label", "item", "annotator")  # z_y, z_yI, z_yA, one after another in the parameter `heads`
 _BLOCK_FLOATS = 1 << 17  # units of the ensemble that are held at once: they stay in a cache
@@ -41,19 +42,17 @@ def activate(activation: Activation, units: Units) -> Units:
             return torch.nn.functional.elu_(units)
 
 
-def followed(activation: Activation, units: Units) -> Units:
-    """Returns phi as autograd follows it."""
+def slopes(activation: Activation, found: Units) -> Units:
+    """Returns the slopes of phi, by its values."""
     match activation:
         case "softsign":
-            from crowdsweep.models.networks.written_gradients import Softsign  # noqa: PLC0415 - it imports torch
-
-            return cast(torch.Tensor, Softsign.apply(units))
+            return found.abs().neg_().add_(1.0).square_()
         case "tanh":
-            return torch.tanh(units)
+            return found.square().neg_().add_(1.0)
         case "relu":
-            return torch.relu(units)
+            return (found > 0).to(found.dtype)
         case "elu":
-            return torch.nn.functional.elu(units)
+            return found.clamp(max=0.0).add_(1.0)
 
 
 def orthogonal_heads(rng: np.random.Generator, shape: tuple[int, ...]) -> Float32[np.ndarray, "latent outputs"]:
@@ -100,16 +99,51 @@ class LdlNetwork:
             masks: of `dropouts`; None drops nothing.
             kept: probability that a unit stays, which kept units are divided by.
         """
-        phi = partial(followed, self.activation)
-        joined = phi(torch.cat([torch.bmm(features, values["item"]), annotators], dim=2))
-        fused = phi(torch.bmm(joined, values["fusion"]))
-        if masks is not None:
-            fused = fused * (masks.kept("dropout P") / kept)
-        encoded = phi(torch.baddbmm(fused, fused, values["encoder"]))
-        if masks is not None:
-            encoded = encoded * (masks.kept("dropout E") / kept)
-        heads = torch.bmm(encoded, values["heads"])
+        from crowdsweep.models.networks.written_gradients import WrittenLogits  # noqa: PLC0415 - it imports torch
+
+        drops = [] if masks is None else [masks.kept(f"dropout {place}").div_(kept) for place in "PE"]
+        names = [*(parameter.name for parameter in self.parameters()), "annotators"]
+        own = (*(values[name] for name in names[:-1]), annotators)
+        heads = cast(torch.Tensor, WrittenLogits.apply(self, features, drops, names, *own))
         return log_softmax(heads.unflatten(2, (len(HEADS), self.n_classes)), dim=3)
+
+    def forward(
+        self, values: StackedValues, features: RowFeatures, masks: Sequence[Units]
+    ) -> tuple[list[Units], RowLogits]:
+        """Returns what `backward` needs, and the logits of all heads [replicas, rows, heads * classes]; the rows'
+        annotators are among the values."""
+        phi = self.activation
+        joined = activate(phi, torch.cat([torch.bmm(features, values["item"]), values["annotators"]], dim=2))
+        fused = activate(phi, torch.bmm(joined, values["fusion"]))
+        into_encoder = fused * masks[0] if masks else fused
+        encoded = activate(phi, torch.baddbmm(into_encoder, into_encoder, values["encoder"]))
+        into_heads = encoded * masks[1] if masks else encoded
+        saved = [features, joined, fused, into_encoder, encoded, into_heads, *masks]
+        return saved, torch.bmm(into_heads, values["heads"])
+
+    def backward(
+        self,
+        values: StackedValues,
+        inputs: Sequence[Units],
+        slope: RowLogits,
+        gradient: Callable[[str], torch.Tensor],
+        *,
+        dropped: bool,
+    ) -> None:
+        """Writes the gradients of any loss, from its slope in the logits (as `DenseNetwork.backward` does)."""
+        phi = self.activation
+        features, joined, fused, into_encoder, encoded, into_heads, *masks = inputs
+        torch.bmm(into_heads.transpose(1, 2), slope, out=gradient("heads"))
+        slope = torch.bmm(slope, values["heads"].transpose(1, 2))
+        slope = (slope.mul_(masks[1]) if dropped else slope).mul_(slopes(phi, encoded))
+        torch.bmm(into_encoder.transpose(1, 2), slope, out=gradient("encoder"))
+        slope = torch.baddbmm(slope, slope, values["encoder"].transpose(1, 2))
+        slope = (slope.mul_(masks[0]) if dropped else slope).mul_(slopes(phi, fused))
+        torch.bmm(joined.transpose(1, 2), slope, out=gradient("fusion"))
+        slope = torch.bmm(slope, values["fusion"].transpose(1, 2)).mul_(slopes(phi, joined))
+        of_items, of_annotators = slope.split([self.item_embedding, self.annotator_embedding], dim=2)
+        torch.bmm(features.transpose(1, 2), of_items, out=gradient("item"))
+        gradient("annotators").copy_(of_annotators)
 
     @without_gradients
     def label_probs(self, values: Values, features: RowFeatures, annotators: RowEmbeddings) -> Probs:
@@ -125,10 +159,31 @@ class LdlNetwork:
         annotators: Float[torch.Tensor, "replicas members width"],
     ) -> Float[torch.Tensor, "replicas items latent"]:
         """Returns z_E of each item, a mean over these annotators. O(items * annotators * J_P) in memory."""
-        n_items, n_members = features.shape[1], annotators.shape[1]
-        asked = features.repeat_interleave(n_members, dim=1)
-        found = self._encoded(values, asked, annotators.repeat(1, n_items, 1))
-        return found.unflatten(1, (n_items, n_members)).mean(dim=2)
+        found = features.new_empty(len(annotators), features.shape[1], self.latent)
+        for part, encoded in self._of_all(values, features, annotators):
+            found[:, part] = encoded.unflatten(1, (-1, annotators.shape[1])).mean(dim=2)
+        return found
+
+    def _of_all(
+        self,
+        values: Values,
+        features: Float[torch.Tensor, "#replicas items features"],
+        annotators: Float[torch.Tensor, "replicas members width"],
+    ) -> Iterator[tuple[slice, Units]]:
+        """Yields z_E of all annotators on some items, item after item.
+
+        W_P acts on items and annotators apart, so that its annotator part is computed once.
+        """
+        phi = self.activation
+        by_item, by_annotator = values["fusion"].split([self.item_embedding, self.annotator_embedding], dim=1)
+        from_annotators = torch.bmm(activate(phi, annotators.clone()), by_annotator)[:, None]
+        n_replicas, n_members = annotators.shape[:2]
+        block = max(1, _BLOCK_FLOATS // (n_replicas * n_members * self.latent))
+        for start in range(0, features.shape[1], block):
+            rows = features[:, start : start + block].expand(n_replicas, -1, -1)
+            from_items = torch.bmm(activate(phi, torch.bmm(rows, values["item"])), by_item)[:, :, None]
+            fused = activate(phi, from_items + from_annotators).flatten(1, 2)
+            yield slice(start, start + block), activate(phi, torch.baddbmm(fused, fused, values["encoder"]))
 
     def _encoded(self, values: Values, features: RowFeatures, annotators: RowEmbeddings) -> Units:
         """Returns z_E, row by row, not followed by autograd."""
@@ -148,8 +203,6 @@ class LdlNetwork:
     ) -> Float64[torch.Tensor, "replicas items classes"]:
         """Returns what these annotators would say of each item, averaged.
 
-        W_P acts on items and annotators apart, so that its annotator part is computed once.
-
         Args:
             values: parameters.
             features: of the items.
@@ -157,24 +210,16 @@ class LdlNetwork:
             head: one of `HEADS`.
             aggregation: `mean` of their distributions, or histogram of the classes they would `vote` for.
         """
-        phi = self.activation
-        by_item, by_annotator = values["fusion"].split([self.item_embedding, self.annotator_embedding], dim=1)
         first = HEADS.index(head) * self.n_classes
         weights = values["heads"][:, :, first : first + self.n_classes]
-        from_annotators = torch.bmm(activate(phi, annotators.clone()), by_annotator)[:, None]
         n_replicas, n_members = annotators.shape[:2]
-        n_items = features.shape[1]
-        block = max(1, _BLOCK_FLOATS // (n_replicas * n_members * self.latent))
-        found = torch.empty(n_replicas, n_items, self.n_classes, dtype=torch.float64, device=features.device)
-        for start in range(0, n_items, block):
-            rows = features[:, start : start + block].expand(n_replicas, -1, -1)
-            from_items = torch.bmm(activate(phi, torch.bmm(rows, values["item"])), by_item)[:, :, None]
-            fused = activate(phi, from_items + from_annotators).flatten(1, 2)
-            encoded = activate(phi, torch.baddbmm(fused, fused, values["encoder"]))
-            said = torch.softmax(torch.bmm(encoded, weights), dim=2).unflatten(1, (-1, n_members))
+        shape = (n_replicas, features.shape[1], self.n_classes)
+        found = torch.empty(shape, dtype=torch.float64, device=features.device)
+        for part, encoded in self._of_all(values, features, annotators):
+            said = softmax(torch.bmm(encoded, weights), dim=2).unflatten(1, (-1, n_members))
             if aggregation == "vote":
                 said = torch.nn.functional.one_hot(said.argmax(dim=3), self.n_classes)
-            found[:, start : start + block] = said.to(torch.float64).mean(dim=2)
+            found[:, part] = said.to(torch.float64).mean(dim=2)
         return found / found.sum(dim=2, keepdim=True)
 
 
