@@ -91,8 +91,8 @@ class LiaLoss:
         """Returns each replica's loss, and its slopes in logits, difficulty and competence."""
         network, n_replicas = self._network, len(logits)
         # Filled up with answers that weigh nothing: then no number depends on how many there are (`LANES`).
-        item, who, place, weight = map(_filled, (seen.item, who, seen.place, seen.weight))
-        spoken = _filled((said * seen.weight[:, None, None]).permute(2, 1, 0)).unsqueeze(2)
+        item, who, place, weight = map(_filled, (seen.item, who, seen.place, seen.weight.to(logits.dtype)))
+        spoken = (_filled(said.permute(2, 1, 0)) * weight).unsqueeze(2)
         hard, able = network.laid_out(difficulty), network.laid_out(competence)
         together = hard.index_select(1, item).add_(able.index_select(1, who))
         log_h, log_q = network.log_classes(logits), network.log_confusions(together)
@@ -104,11 +104,11 @@ class LiaLoss:
             found = _of_all_answers(log_h, log_q, item, spoken, counted)
         else:
             if self._per_answer:
-                counted = torch.zeros_like(counted).index_add_(0, item, weight)
+                counted = torch.zeros_like(log_h[0, 0]).index_add_(0, item, weight)
             posterior = batch.take(self._posterior).permute(2, 3, 0, 1).flatten(2)
             found = _expected(log_h, log_q, item, spoken, posterior, counted)
         of_items, of_pairs, h_slope, q_slope = found
-        lost = torch.zeros(n_replicas, device=weight.device)
+        lost = log_h.new_zeros(n_replicas)
         if of_items is not None:
             lost += of_items.view(n_replicas, -1).sum(dim=1)
         if self._pulls:

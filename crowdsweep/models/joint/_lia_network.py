@@ -28,8 +28,8 @@ from crowdsweep.models.networks.values import Values
 # Pairs, items and annotators stand along memory: a softmax over few classes runs along it, too.
 CellColumns = Float[torch.Tensor, "cells columns"]
 LogConfusions = Float[torch.Tensor, "observed questions true pairs"]
-ClassLogits = Float[torch.Tensor, "replicas _ items"]
-ItemCells = Float[torch.Tensor, "replicas cells items"]
+ClassLogits = Float[torch.Tensor, "replicas _ each"]  # item of a replica
+ItemCells = Float[torch.Tensor, "replicas cells each"]
 LogClasses = Float[torch.Tensor, "questions classes items"]
 Flat = Float[torch.Tensor, "replicas rows _"]  # of vectors, of features or of cells
 
@@ -114,12 +114,12 @@ class LiaNetwork:
             own = own + self.describing.logits(values, features, None).transpose(1, 2)
         return products(own, values["competence weights"], bias=values["competence"])
 
-    def laid_out(self, cells: Float[torch.Tensor, "replicas cells columns"]) -> CellColumns:
+    def laid_out(self, cells: Float[torch.Tensor, "replicas cells each"]) -> CellColumns:
         """Returns the cells of all replicas' columns (items, annotators) side by side, the observed label first."""
         shape = (len(cells), self.n_questions, self.n_classes, self.n_classes, self.latent, -1)
         return cells.reshape(shape).permute(3, 1, 2, 4, 0, 5).reshape(self.n_cells, -1)
 
-    def put_back(self, columns: CellColumns, n_replicas: int) -> Float[torch.Tensor, "replicas cells columns"]:
+    def put_back(self, columns: CellColumns, n_replicas: int) -> Float[torch.Tensor, "replicas cells each"]:
         """Returns columns as `laid_out` takes them."""
         shape = (self.n_classes, self.n_questions, self.n_classes, self.latent, n_replicas, -1)
         return columns.view(shape).permute(4, 1, 2, 0, 3, 5).reshape(n_replicas, self.n_cells, -1)
