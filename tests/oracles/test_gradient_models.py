@@ -1,6 +1,5 @@
 """speelfc-d and ldl-nm against explicit loops in float64, finite differences, and crowds whose abilities are known."""
 
-
 import numpy as np
 import pytest
 import torch

@@ -8,21 +8,21 @@ import torch
 
 @final
 class WrittenLogits(torch.autograd.Function):
-    """The logits of a network that writes its gradients out."""
+    """What a network gives that writes its gradients out."""
 
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - torch's takes anything
         ctx: Any,
         network: Any,
         inputs: torch.Tensor,
-        masks: Sequence[torch.Tensor],
+        drawn: Sequence[torch.Tensor],
         names: Sequence[str],
         *values: Any,
     ) -> torch.Tensor:
         """See `forward` of the network, such as `networks.dense.DenseNetwork`."""
-        layers, logits = network.forward(dict(zip(names, values, strict=True)), inputs, masks)
+        layers, logits = network.forward(dict(zip(names, values, strict=True)), inputs, drawn)
         ctx.save_for_backward(*layers, *values)
-        ctx.network, ctx.names, ctx.dropped = network, names, bool(masks)
+        ctx.network, ctx.names, ctx.dropped = network, names, bool(drawn)
         return logits
 
     @staticmethod
