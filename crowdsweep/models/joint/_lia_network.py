@@ -178,14 +178,12 @@ class Annotators:
             counts.index_add_(0, place, torch.ones_like(place))
             before = torch.arange(n_replicas, device=place.device) * longest - (counts.cumsum(0) - counts)
             column = torch.arange(len(place), device=place.device) + take_rows(before, place)
-            own, features = (
-                part
-                if part is None
-                else part.new_zeros(n_replicas * longest, part.shape[1])
-                .index_copy(0, column, part)
-                .unflatten(0, (n_replicas, longest))
-                for part in (own, features)
-            )
+
+            def spread(rows: torch.Tensor) -> torch.Tensor:
+                table = rows.new_zeros(n_replicas * longest, rows.shape[1])
+                return table.index_copy(0, column, rows).unflatten(0, (n_replicas, longest))
+
+            own, features = spread(own), None if features is None else spread(features)
             which = take_rows(column, which)
         return network.competence(values, own, features).transpose(1, 2), which
 
