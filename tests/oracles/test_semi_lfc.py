@@ -59,19 +59,6 @@ def test_bounds_of_the_features_are_those_of_explicit_loops() -> None:
             assert abs(float(found[t, i]) - (density - kl)) < 1e-9
 
 
-def test_written_gradients_of_the_bounds_are_the_slopes() -> None:
-    vae, rng = ConditionalVae(n_features=4, n_classes=2, hidden=3, latent=2), np.random.default_rng(2)
-    own = [torch.from_numpy(rng.normal(0, 0.7, (2, *p.shape))) for p in vae.parameters()]
-    own[-1][0, 0, :2] = torch.tensor([9.0, -8.5])  # beyond the limits, where nothing moves it
-    features, noise = (torch.from_numpy(rng.normal(size=(2, 3, width))) for width in (4, 2))
-
-    def bounds(*values: torch.Tensor) -> torch.Tensor:
-        named = {p.name: value for p, value in zip(vae.parameters(), values, strict=True)}
-        return vae.bounds(Values(named), features, noise)
-
-    assert torch.autograd.gradcheck(bounds, [part.requires_grad_(True) for part in own])
-
-
 def clouds(n_answered: int, n_silent: int) -> tuple[TrainingData, np.ndarray, Items, np.ndarray]:
     """Two long clouds side by side, of which few items are answered, near one end; what the others are."""
     rng = np.random.default_rng(0)
