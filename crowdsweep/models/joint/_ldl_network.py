@@ -1,7 +1,8 @@
 """The encoder and decoder of ldl-nm, on a leading axis of replicas."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, cast, final
 
 import numpy as np
@@ -14,16 +15,15 @@ from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import orthogonal
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
-from crowdsweep.models.networks.tensors import Probs, ReplicaValues, StackedValues, log_softmax, softmax
+from crowdsweep.models.networks.tensors import Probs, ReplicaValues, log_softmax, softmax
 from crowdsweep.models.networks.values import Values
 
 Activation = Literal["softsign", "tanh", "relu", "elu"]
 Aggregation = Literal["mean", "vote"]
 
 RowFeatures = Float[torch.Tensor, "replicas rows features"]
-RowLogits = Float[torch.Tensor, "replicas rows outputs"]
 RowEmbeddings = Float[torch.Tensor, "replicas rows width"]
-Units = Float[torch.Tensor, "..."]
+Units = Float[torch.Tensor, "*shape"]
 
 HEADS = ("label", "item", "annotator")  # z_y, z_yI, z_yA, one after another in the parameter `heads`
 _BLOCK_FLOATS = 1 << 17  # units of the ensemble that are held at once: they stay in a cache
@@ -42,17 +42,19 @@ def activate(activation: Activation, units: Units) -> Units:
             return torch.nn.functional.elu_(units)
 
 
-def slopes(activation: Activation, found: Units) -> Units:
-    """Returns the slopes of phi, by its values."""
+def followed(activation: Activation, units: Units) -> Units:
+    """Returns phi as autograd follows it."""
     match activation:
         case "softsign":
-            return found.abs().neg_().add_(1.0).square_()
+            from crowdsweep.models.networks.written_gradients import Softsign  # noqa: PLC0415 - it imports torch
+
+            return cast(torch.Tensor, Softsign.apply(units))
         case "tanh":
-            return found.square().neg_().add_(1.0)
+            return torch.tanh(units)
         case "relu":
-            return (found > 0).to(found.dtype)
+            return torch.relu(units)
         case "elu":
-            return found.clamp(max=0.0).add_(1.0)
+            return torch.nn.functional.elu(units)
 
 
 def orthogonal_heads(rng: np.random.Generator, shape: tuple[int, ...]) -> Float32[np.ndarray, "latent outputs"]:
@@ -99,51 +101,16 @@ class LdlNetwork:
             masks: of `dropouts`; None drops nothing.
             kept: probability that a unit stays, which kept units are divided by.
         """
-        from crowdsweep.models.networks.written_gradients import WrittenLogits  # noqa: PLC0415 - it imports torch
-
-        drops = [] if masks is None else [masks.kept(f"dropout {place}").div_(kept) for place in "PE"]
-        names = [*(parameter.name for parameter in self.parameters()), "annotators"]
-        own = (*(values[name] for name in names[:-1]), annotators)
-        heads = cast(torch.Tensor, WrittenLogits.apply(self, features, drops, names, *own))
+        phi = partial(followed, self.activation)
+        joined = phi(torch.cat([torch.bmm(features, values["item"]), annotators], dim=2))
+        fused = phi(torch.bmm(joined, values["fusion"]))
+        if masks is not None:
+            fused = fused * (masks.kept("dropout P") / kept)
+        encoded = phi(torch.baddbmm(fused, fused, values["encoder"]))
+        if masks is not None:
+            encoded = encoded * (masks.kept("dropout E") / kept)
+        heads = torch.bmm(encoded, values["heads"])
         return log_softmax(heads.unflatten(2, (len(HEADS), self.n_classes)), dim=3)
-
-    def forward(
-        self, values: StackedValues, features: RowFeatures, masks: Sequence[Units]
-    ) -> tuple[list[Units], RowLogits]:
-        """Returns what `backward` needs, and the logits of all heads [replicas, rows, heads * classes]; the rows'
-        annotators are among the values."""
-        phi = self.activation
-        joined = activate(phi, torch.cat([torch.bmm(features, values["item"]), values["annotators"]], dim=2))
-        fused = activate(phi, torch.bmm(joined, values["fusion"]))
-        into_encoder = fused * masks[0] if masks else fused
-        encoded = activate(phi, torch.baddbmm(into_encoder, into_encoder, values["encoder"]))
-        into_heads = encoded * masks[1] if masks else encoded
-        saved = [features, joined, fused, into_encoder, encoded, into_heads, *masks]
-        return saved, torch.bmm(into_heads, values["heads"])
-
-    def backward(
-        self,
-        values: StackedValues,
-        inputs: Sequence[Units],
-        slope: RowLogits,
-        gradient: Callable[[str], torch.Tensor],
-        *,
-        dropped: bool,
-    ) -> None:
-        """Writes the gradients of any loss, from its slope in the logits (as `DenseNetwork.backward` does)."""
-        phi = self.activation
-        features, joined, fused, into_encoder, encoded, into_heads, *masks = inputs
-        torch.bmm(into_heads.transpose(1, 2), slope, out=gradient("heads"))
-        slope = torch.bmm(slope, values["heads"].transpose(1, 2))
-        slope = (slope.mul_(masks[1]) if dropped else slope).mul_(slopes(phi, encoded))
-        torch.bmm(into_encoder.transpose(1, 2), slope, out=gradient("encoder"))
-        slope = torch.baddbmm(slope, slope, values["encoder"].transpose(1, 2))
-        slope = (slope.mul_(masks[0]) if dropped else slope).mul_(slopes(phi, fused))
-        torch.bmm(joined.transpose(1, 2), slope, out=gradient("fusion"))
-        slope = torch.bmm(slope, values["fusion"].transpose(1, 2)).mul_(slopes(phi, joined))
-        of_items, of_annotators = slope.split([self.item_embedding, self.annotator_embedding], dim=2)
-        torch.bmm(features.transpose(1, 2), of_items, out=gradient("item"))
-        gradient("annotators").copy_(of_annotators)
 
     @without_gradients
     def label_probs(self, values: Values, features: RowFeatures, annotators: RowEmbeddings) -> Probs:
@@ -158,7 +125,7 @@ class LdlNetwork:
         features: Float[torch.Tensor, "replicas items features"],
         annotators: Float[torch.Tensor, "replicas members width"],
     ) -> Float[torch.Tensor, "replicas items latent"]:
-        """Returns z_E of each item, a mean over these annotators. O(items * annotators * J_P) in memory."""
+        """Returns z_E of each item, a mean over these annotators."""
         found = features.new_empty(len(annotators), features.shape[1], self.latent)
         for part, encoded in self._of_all(values, features, annotators):
             found[:, part] = encoded.unflatten(1, (-1, annotators.shape[1])).mean(dim=2)

@@ -122,9 +122,9 @@ class DenseNetwork:
             return self.followed(values, inputs, masks)
         kept = [] if masks is None else [masks.kept(dropout.name) for dropout in self.dropouts]
         names = [parameter.name for parameter in self.parameters()]
-        from crowdsweep.models.networks.written_gradients import WrittenLogits  # noqa: PLC0415 - it imports torch
+        from crowdsweep.models.networks.written_gradients import DenseLogits  # noqa: PLC0415 - it imports torch
 
-        return cast(torch.Tensor, WrittenLogits.apply(self, inputs, kept, names, *(values[name] for name in names)))
+        return cast(torch.Tensor, DenseLogits.apply(self, inputs, kept, names, *(values[name] for name in names)))
 
     def followed(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
         """Returns logits that autograd follows from the first layer on."""
