@@ -1,5 +1,7 @@
 """LIA against explicit loops in float64, and crowds whose difficulties, abilities and features are known."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,13 +11,17 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
+from crowdsweep.models._batches import Batch, Block, StackedRows
 from crowdsweep.models.contract import FitContext, FitResult, fit_all, fit_one
 from crowdsweep.models.joint._lia import LiaTraining
-from crowdsweep.models.joint._lia_answers import answers_of
-from crowdsweep.models.joint._lia_network import LiaNetwork
+from crowdsweep.models.joint._lia_answers import Answers, StackedSaid, answers_of
+from crowdsweep.models.joint._lia_loss import LiaLoss
+from crowdsweep.models.joint._lia_network import Annotators, LiaNetwork
 from crowdsweep.models.joint._lia_replicas import fit
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.streams import Minibatch
+from crowdsweep.models.networks.written_gradients import WithSlopes
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 
@@ -34,7 +40,8 @@ def test_confusions_are_the_inner_product_of_exponentials_normalised(questions, 
     )
     rng = np.random.default_rng(cells)
     hard, able = rng.normal(0, 2, (2, 6, questions, classes, classes, latent))
-    found = network.log_confusions(*(torch.from_numpy(part.reshape(6, -1)) for part in (hard, able))).exp().numpy()
+    together = torch.from_numpy((hard + able).reshape(1, 6, -1)).transpose(1, 2)
+    found = network.log_confusions(network.laid_out(together)).exp().permute(3, 1, 2, 0).numpy()
     for row, question, true in np.ndindex(6, questions, classes):
         cell = (row, question, true)
         inner = [float(np.exp(hard[cell][seen]) @ np.exp(able[cell][seen])) for seen in range(classes)]
@@ -246,6 +253,62 @@ def test_expected_and_marginal_losses_are_those_of_explicit_loops():
             elif params.get("finetune") == "joint":
                 total -= np.log(np.exp(joint).sum())
         assert -result.objective[-1] == pytest.approx(total / 6, rel=1e-4), params
+
+
+@pytest.mark.parametrize("objective", ["expectation", "composite", "joint"])
+@pytest.mark.parametrize(("questions", "classes", "latent"), [(1, 3, 1), (2, 2, 2)])
+def test_written_slopes_are_those_of_the_losses(objective, questions, classes, latent):
+    cells = questions * classes**2 * latent
+    network = LiaNetwork(
+        classes=Named(name="items", network=DenseNetwork(widths=(3, questions * classes + cells))),
+        difficulty=None,
+        describing=None,
+        n_questions=questions,
+        n_classes=classes,
+        latent=latent,
+        width=2,
+    )
+    rng = np.random.default_rng(cells)
+    rows = Annotations.of(
+        item=np.repeat(np.arange(4), 3),
+        annotator=np.tile(np.arange(3), 4),
+        label=np.arange(12),
+        weight=rng.uniform(0.5, 2, 12),
+        n_items=4,
+        n_annotators=3,
+        n_classes=12,
+    )
+    answers = [
+        Answers(rows=rows, said=rng.dirichlet(np.ones(classes), (12, questions)).astype(np.float32)) for _ in range(2)
+    ]
+    taken, mask = np.array([[0, 2, 3], [1, 3, 0]]), np.array([[1, 1, 1], [1, 1, 0]])
+    drawn = Minibatch(
+        n_replicas=2,
+        rows=torch.from_numpy(taken),
+        mask=torch.from_numpy(mask.astype(np.float32)),
+        sizes=torch.tensor([3.0, 2.0]),
+        drawn=np.where(mask, taken, -1),
+    )
+    replicas = torch.arange(2)
+    block = Block(batches=[drawn], replicas=replicas, order=[0, 1], rows=torch.from_numpy(taken)[None], masks={})
+    posterior = torch.from_numpy(rng.dirichlet(np.ones(classes), (8, questions)))
+    for per_answer in (False, True):
+        loss = LiaLoss(
+            network,
+            StackedRows(table=torch.zeros(8, 3), starts=replicas * 4),
+            StackedRows(table=posterior, starts=replicas * 4),
+            answers,
+            Annotators(features=None),
+            pull=np.array([0.3, 0.1], np.float32),
+            per_answer=per_answer,
+            device="cpu",
+        )
+        batch = Batch(block=block, step=0)
+        seen, said = StackedSaid(answers, "cpu").of(batch)
+        who = seen.annotator + 3 * seen.place
+        made = partial(loss.with_slopes, objective, batch, seen, said, who)
+        parts = [torch.from_numpy(rng.normal(size=(2, n, 3))) for n in (questions * classes, cells, cells)]
+        assert torch.autograd.gradcheck(partial(WithSlopes.apply, made), [part.requires_grad_(True) for part in parts])
 
 
 def test_the_posterior_is_that_of_all_answers():

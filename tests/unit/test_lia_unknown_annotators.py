@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
@@ -28,20 +29,20 @@ def test_of_many_unknown_annotators_nothing_is_computed_but_the_crowd(monkeypatc
         annotations=rows, items=Items(n_items=N_ITEMS, features=rng.normal(size=(N_ITEMS, 2)).astype(np.float32))
     )
     asked: list[int] = []
-    pairs = FittedLia.pairs
+    competence = FittedLia.competence
 
-    def counting(self: FittedLia, items: np.ndarray, annotators: np.ndarray) -> np.ndarray:
-        asked.append(len(items))
-        return pairs(self, items, annotators)
+    def counting(self: FittedLia, annotators: np.ndarray) -> torch.Tensor:
+        asked.append(len(annotators))
+        return competence(self, annotators)
 
     settings = {"iterations": 1, "epochs": 1, "steps": 0}
     fitted = fit_one(build_model("lia", settings), data, FitContext(seeds=SeedStream(0)))
     annotators = fitted.annotators
     assert isinstance(annotators, LiaAnnotators)
-    monkeypatch.setattr(FittedLia, "pairs", counting)
+    monkeypatch.setattr(FittedLia, "competence", counting)
     chunks = np.array_split(np.arange(N_ANNOTATORS), 20)
     matrices = np.concatenate([annotators.confusion(part) for part in chunks])
-    assert sum(asked) <= 2 * N_ACTIVE * N_ITEMS
+    assert sum(asked) <= 2 * N_ACTIVE
     active = np.flatnonzero(rows.labels_per_annotator)
     given = rows.labels_per_annotator[active]
     crowd = np.tensordot(given / given.sum(), matrices[active], axes=1)

@@ -35,7 +35,7 @@ class ConditionalVae:
     @property
     def row_size(self) -> int:
         """Roughly how many numbers a step holds for one row."""
-        return self.n_classes * max(self.n_features, 2 * self.hidden, 4 * self.latent)
+        return max(self.n_features, self.n_classes * max(2 * self.hidden, 4 * self.latent))
 
     def parameters(self) -> list[Parameter]:
         """Returns the parameters of one replica."""
@@ -60,15 +60,25 @@ class ConditionalVae:
         features: Float[torch.Tensor, "replicas batch features"],
         noise: Float[torch.Tensor, "replicas batch latent"],
     ) -> Float[torch.Tensor, "replicas classes batch"]:
-        """Returns a draw of E log p(x | z, t) - KL(q(z | x, t) || p(z)) for each class t."""
+        """Returns a draw of E log p(x | z, t) - KL(q(z | x, t) || p(z)) for each class t.
+
+        No number is made of each class, item and feature: with features x and the decoder's weights W in units of the
+        deviation, and hidden units r, |x - r W|^2 = |x|^2 - 2 r W x' + r W W' r'.
+        """
+        shape = (self.n_classes, features.shape[1])
         units = (features @ values["encoder item"])[:, None] + values["encoder class"][:, :, None]
-        encoded = torch.relu(units) @ values["encoder out"][:, None] + values["encoder bias"][:, None]
-        mean, log_variance = encoded.split(self.latent, dim=3)
+        encoded = torch.baddbmm(values["encoder bias"], torch.relu(units).flatten(1, 2), values["encoder out"])
+        mean, log_variance = encoded.unflatten(1, shape).split(self.latent, dim=3)
         log_variance = log_variance.clamp(-_LOG_LIMIT, _LOG_LIMIT)
-        latent = mean + (0.5 * log_variance).exp() * noise[:, None]
-        distance = 0.5 * (mean.square() + log_variance.exp() - log_variance - 1.0).sum(dim=3)
-        units = latent @ values["decoder latent"][:, None] + values["decoder class"][:, :, None]
-        decoded = torch.relu(units) @ values["decoder out"][:, None] + values["decoder bias"][:, None]
-        width = values["variance"].clamp(-_LOG_LIMIT, _LOG_LIMIT)[:, None]
-        misses = (features[:, None] - decoded).square() * (-width).exp() + width + math.log(2.0 * math.pi)
-        return -0.5 * misses.sum(dim=3) - distance
+        deviation = (0.5 * log_variance).exp()
+        latent = mean + deviation * noise[:, None]
+        distance = 0.5 * (mean.square() + deviation.square() - log_variance - 1.0).sum(dim=3)
+        units = torch.bmm(latent.flatten(1, 2), values["decoder latent"]).unflatten(1, shape)
+        units = torch.relu(units + values["decoder class"][:, :, None])
+        width = values["variance"].clamp(-_LOG_LIMIT, _LOG_LIMIT)
+        scale = (-0.5 * width).exp()
+        weights, wanted = values["decoder out"] * scale, (features - values["decoder bias"]) * scale
+        across = torch.bmm(wanted, weights.transpose(1, 2))[:, None]
+        squared = torch.bmm(units.flatten(1, 2), torch.bmm(weights, weights.transpose(1, 2))).unflatten(1, shape)
+        misses = (wanted.square() + width + math.log(2.0 * math.pi)).sum(dim=2)[:, None]
+        return -0.5 * (misses + (units * (squared - 2.0 * across)).sum(dim=3)) - distance

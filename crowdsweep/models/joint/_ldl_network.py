@@ -1,5 +1,6 @@
 """The encoder and decoder of ldl-nm, on a leading axis of replicas."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, cast, final
@@ -14,7 +15,7 @@ from crowdsweep.models.networks.contract import Masks, features_of
 from crowdsweep.models.networks.initial import orthogonal
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
-from crowdsweep.models.networks.tensors import Probs, ReplicaValues, log_softmax
+from crowdsweep.models.networks.tensors import Probs, ReplicaValues, log_softmax, softmax
 from crowdsweep.models.networks.values import Values
 
 Activation = Literal["softsign", "tanh", "relu", "elu"]
@@ -124,11 +125,32 @@ class LdlNetwork:
         features: Float[torch.Tensor, "replicas items features"],
         annotators: Float[torch.Tensor, "replicas members width"],
     ) -> Float[torch.Tensor, "replicas items latent"]:
-        """Returns z_E of each item, a mean over these annotators. O(items * annotators * J_P) in memory."""
-        n_items, n_members = features.shape[1], annotators.shape[1]
-        asked = features.repeat_interleave(n_members, dim=1)
-        found = self._encoded(values, asked, annotators.repeat(1, n_items, 1))
-        return found.unflatten(1, (n_items, n_members)).mean(dim=2)
+        """Returns z_E of each item, a mean over these annotators."""
+        found = features.new_empty(len(annotators), features.shape[1], self.latent)
+        for part, encoded in self._of_all(values, features, annotators):
+            found[:, part] = encoded.unflatten(1, (-1, annotators.shape[1])).mean(dim=2)
+        return found
+
+    def _of_all(
+        self,
+        values: Values,
+        features: Float[torch.Tensor, "#replicas items features"],
+        annotators: Float[torch.Tensor, "replicas members width"],
+    ) -> Iterator[tuple[slice, Units]]:
+        """Yields z_E of all annotators on some items, item after item.
+
+        W_P acts on items and annotators apart, so that its annotator part is computed once.
+        """
+        phi = self.activation
+        by_item, by_annotator = values["fusion"].split([self.item_embedding, self.annotator_embedding], dim=1)
+        from_annotators = torch.bmm(activate(phi, annotators.clone()), by_annotator)[:, None]
+        n_replicas, n_members = annotators.shape[:2]
+        block = max(1, _BLOCK_FLOATS // (n_replicas * n_members * self.latent))
+        for start in range(0, features.shape[1], block):
+            rows = features[:, start : start + block].expand(n_replicas, -1, -1)
+            from_items = torch.bmm(activate(phi, torch.bmm(rows, values["item"])), by_item)[:, :, None]
+            fused = activate(phi, from_items + from_annotators).flatten(1, 2)
+            yield slice(start, start + block), activate(phi, torch.baddbmm(fused, fused, values["encoder"]))
 
     def _encoded(self, values: Values, features: RowFeatures, annotators: RowEmbeddings) -> Units:
         """Returns z_E, row by row, not followed by autograd."""
@@ -148,8 +170,6 @@ class LdlNetwork:
     ) -> Float64[torch.Tensor, "replicas items classes"]:
         """Returns what these annotators would say of each item, averaged.
 
-        W_P acts on items and annotators apart, so that its annotator part is computed once.
-
         Args:
             values: parameters.
             features: of the items.
@@ -157,24 +177,16 @@ class LdlNetwork:
             head: one of `HEADS`.
             aggregation: `mean` of their distributions, or histogram of the classes they would `vote` for.
         """
-        phi = self.activation
-        by_item, by_annotator = values["fusion"].split([self.item_embedding, self.annotator_embedding], dim=1)
         first = HEADS.index(head) * self.n_classes
         weights = values["heads"][:, :, first : first + self.n_classes]
-        from_annotators = torch.bmm(activate(phi, annotators.clone()), by_annotator)[:, None]
         n_replicas, n_members = annotators.shape[:2]
-        n_items = features.shape[1]
-        block = max(1, _BLOCK_FLOATS // (n_replicas * n_members * self.latent))
-        found = torch.empty(n_replicas, n_items, self.n_classes, dtype=torch.float64, device=features.device)
-        for start in range(0, n_items, block):
-            rows = features[:, start : start + block].expand(n_replicas, -1, -1)
-            from_items = torch.bmm(activate(phi, torch.bmm(rows, values["item"])), by_item)[:, :, None]
-            fused = activate(phi, from_items + from_annotators).flatten(1, 2)
-            encoded = activate(phi, torch.baddbmm(fused, fused, values["encoder"]))
-            said = torch.softmax(torch.bmm(encoded, weights), dim=2).unflatten(1, (-1, n_members))
+        shape = (n_replicas, features.shape[1], self.n_classes)
+        found = torch.empty(shape, dtype=torch.float64, device=features.device)
+        for part, encoded in self._of_all(values, features, annotators):
+            said = softmax(torch.bmm(encoded, weights), dim=2).unflatten(1, (-1, n_members))
             if aggregation == "vote":
                 said = torch.nn.functional.one_hot(said.argmax(dim=3), self.n_classes)
-            found[:, start : start + block] = said.to(torch.float64).mean(dim=2)
+            found[:, part] = said.to(torch.float64).mean(dim=2)
         return found / found.sum(dim=2, keepdim=True)
 
 

@@ -13,13 +13,14 @@ from crowdsweep.data.dataset import Items
 from crowdsweep.models._em import chunks
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.joint._lia_answers import Answers, Posterior, as_probs
-from crowdsweep.models.joint._lia_network import LiaNetwork
+from crowdsweep.models.joint._lia_network import LiaNetwork, LogConfusions
 from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import Snapshot
 
 Confused = Float64[np.ndarray, "rows questions true observed"]
 
+_LEAST_LOG = np.log(1e-30)
 _MOST_PAIR_NUMBERS = 1 << 22  # 16 MB
 _TYPICAL_ITEMS, _TYPICAL_ANNOTATORS = 32, 64  # so many stand for all where an average runs over them
 
@@ -83,9 +84,9 @@ class FittedLia:
             [torch.zeros(0, network.n_cells, dtype=torch.float64, device=self.device)],
         )
         for part in chunks(len(inputs), size):
-            log_classes, difficulty = network.of_items(self._values, read[None, part], None)
-            logs.append(log_classes[0].cpu().numpy())
-            hard.append(difficulty[0])
+            logits, difficulty = network.of_items(self._values, read[None, part], None)
+            logs.append(network.log_classes(logits).permute(2, 0, 1).cpu().numpy())
+            hard.append(difficulty[0].transpose(0, 1))
         return np.concatenate(logs), torch.cat(hard)
 
     def classes_of(self, items: Items) -> ItemProbs:
@@ -102,31 +103,71 @@ class FittedLia:
         """Returns the classes of the training items given their answers; `prior` counts the classifier in."""
         log_joint = self._of_items[0].copy() if prior else np.zeros_like(self._of_items[0])
         answers, weight = self.answers, weights_of(self.answers.rows)
-        said = answers.said.astype(np.float64)
         for part in chunks(len(answers.said), self.network.n_cells):
-            log_q = np.log(np.maximum(self.pairs(answers.item[part], answers.annotator[part]), 1e-30))
-            gained = np.einsum("ajkl,ajl->ajk", log_q, said[part])
+            said = torch.from_numpy(answers.said[part]).to(self.device, torch.float64).permute(2, 1, 0).unsqueeze(2)
+            log_q = self._log_confusions(answers.item[part], answers.annotator[part])
+            gained = (log_q.clamp_(min=_LEAST_LOG) * said).sum(dim=0).permute(2, 0, 1).cpu().numpy()
             add_rows(log_joint, answers.item[part], weight[part, None, None] * gained)
         return _exponentials(log_joint)
 
-    @without_gradients
     def pairs(self, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]) -> Confused:
         """Returns how annotators, by their codes in the answers, answer items; rows sum to one."""
         shape = (self.network.n_questions, self.network.n_classes, self.network.n_classes)
         found = np.empty((len(item), *shape))
         for part in chunks(len(item), self.network.n_cells):
-            who = torch.from_numpy(annotator[part].astype(np.int64)).to(self.device)
-            what = torch.from_numpy(item[part].astype(np.int64)).to(self.device)
-            competence = self.network.competence(
-                self._values,
-                self._vectors[who].to(torch.float64),
-                None if self._features is None else self._features[who],
-                torch.zeros_like(who),
-                np.array([len(who)]),
-            )
-            log_q = self.network.log_confusions(self._of_items[1][what], competence)
-            found[part] = log_q.exp().cpu().numpy()
+            log_q = self._log_confusions(item[part], annotator[part])
+            found[part] = log_q.exp_().permute(3, 1, 2, 0).cpu().numpy()
         return found
+
+    @without_gradients
+    def _log_confusions(self, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]) -> LogConfusions:
+        together = self.difficulty(item) + self.competence(annotator)
+        return self.network.log_confusions(self.network.laid_out(together.transpose(0, 1)[None]))
+
+    @without_gradients
+    def competence(self, annotator: Int[np.ndarray, " rows"]) -> Float64[torch.Tensor, "rows cells"]:
+        """Returns the competence of annotators, by their codes in the answers."""
+        who = torch.from_numpy(annotator.astype(np.int64)).to(self.device)
+        features = None if self._features is None else self._features[who][None]
+        return self.network.competence(self._values, self._vectors[who].to(torch.float64)[None], features)[0]
+
+    def difficulty(self, item: Int[np.ndarray, " rows"]) -> Float64[torch.Tensor, "rows cells"]:
+        """Returns the difficulty of training items."""
+        return self._of_items[1][torch.from_numpy(item.astype(np.int64)).to(self.device)]
+
+    @without_gradients
+    def mixtures(
+        self,
+        cells: Float64[torch.Tensor, "rows cells"],
+        others: Float64[torch.Tensor, "others cells"],
+        share: Float64[np.ndarray, "questions true others"],
+    ) -> Confused:
+        """Returns the mean matrix of each item over annotators, or of each annotator over items.
+
+        Q[k, l] = sum over the latent axis of exp(D[k, l]) exp(C[k, l]) / Z[k], Z being the inner product of the two: of
+        all pairs there is but Z, and the mean is what the others' exponentials, each by share / Z, add up to.
+
+        Args:
+            cells: difficulty of items or competence of annotators: a matrix is returned for each.
+            others: competence or difficulty of those that the mean is over.
+            share: of each of them.
+        """
+        network = self.network
+        own, theirs = self._scaled(cells), self._scaled(others)
+        by = torch.from_numpy(share).to(self.device).flatten(0, 1).unsqueeze(1)
+        found = np.empty((len(cells), network.n_questions, network.n_classes, network.n_classes))
+        for part in chunks(len(cells), len(by) * max(len(others), own.shape[2])):
+            rows = own[:, part]
+            mixed = rows * torch.bmm(by / torch.bmm(rows, theirs.transpose(1, 2)), theirs)
+            mixed = mixed.unflatten(2, (network.n_classes, network.latent)).sum(dim=3)
+            found[part] = mixed.transpose(0, 1).cpu().numpy().reshape(found[part].shape)
+        return found
+
+    def _scaled(self, cells: Float64[torch.Tensor, "rows cells"]) -> Float64[torch.Tensor, "matrices rows _"]:
+        """Returns the exponentials of each matrix row (question, true class), the largest 1; none so small that the
+        product of two vanishes."""
+        rows = cells.unflatten(1, (self.network.n_questions * self.network.n_classes, -1)).transpose(0, 1)
+        return (rows - rows.amax(dim=2, keepdim=True)).clamp_(min=-300.0).exp_()
 
     @cached_property
     def known(self) -> Bool[np.ndarray, " annotators"]:
@@ -150,13 +191,8 @@ class FittedLia:
         """Returns how the crowd answers each of these items."""
         members, share = self.crowd
         asked, place = np.unique(item, return_inverse=True)
-        found = np.zeros((len(asked), self.network.n_questions, self.network.n_classes, self.network.n_classes))
-        for part in chunks(len(members), len(asked) * self.network.n_cells):  # one call for many
-            who = np.repeat(members[part], len(asked))
-            confused = self.pairs(np.tile(asked, len(members[part])), who)
-            for weight, own in zip(share[part], confused.reshape(-1, *found.shape), strict=True):
-                found += weight * own
-        return found[place]
+        each = np.broadcast_to(share, (self.network.n_questions, self.network.n_classes, len(share))).copy()
+        return self.mixtures(self.difficulty(asked), self.competence(members), each)[place]
 
     def predictive(
         self, posterior: Posterior, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]
@@ -291,16 +327,9 @@ class LiaAnnotators:
         return np.tensordot(share, self._of(members), axes=1)
 
     def _of(self, code: Int64[np.ndarray, " annotators"]) -> Confused:
-        total = self.posterior.sum(axis=0)[:, :, None]
-        shape = (self.fitted.network.n_questions, self.fitted.network.n_classes, self.fitted.network.n_classes)
-        found = np.zeros((len(code), *shape))
-        for part in chunks(len(self.items), len(code) * self.fitted.network.n_cells):  # one call for many
-            items = self.items[part]
-            confused = self.fitted.pairs(np.repeat(items, len(code)), np.tile(code, len(items)))
-            of_each = confused.reshape(len(items), *found.shape)
-            for probs, own in zip(self.posterior[part], of_each, strict=True):
-                found += ratio(probs[:, :, None], total, at_zero=1.0 / len(self.items)) * own
-        return found
+        share = ratio(self.posterior, self.posterior.sum(axis=0), at_zero=1.0 / len(self.items)).transpose(1, 2, 0)
+        hard = self.fitted.difficulty(self.items)
+        return self.fitted.mixtures(self.fitted.competence(code), hard, np.ascontiguousarray(share))
 
 
 def _exponentials(logs: Posterior) -> Posterior:

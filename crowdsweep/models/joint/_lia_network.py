@@ -22,13 +22,16 @@ from crowdsweep.models.networks.initial import Initialiser, Start, glorot_unifor
 from crowdsweep.models.networks.named import Named
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
-from crowdsweep.models.networks.tensors import Inputs, log_softmax, take_rows
+from crowdsweep.models.networks.tensors import Inputs, log_softmax, products, take_rows
 from crowdsweep.models.networks.values import Values
 
-LogConfusions = Float[torch.Tensor, "pairs questions true observed"]
-Flat = Float[torch.Tensor, "rows _"]  # of vectors, of features or of cells
-LogClasses = Float[torch.Tensor, "replicas rows questions classes"]
-Difficulty = Float[torch.Tensor, "replicas rows _"]
+# Pairs, items and annotators stand along memory: a softmax over few classes runs along it, too.
+CellColumns = Float[torch.Tensor, "cells columns"]
+LogConfusions = Float[torch.Tensor, "observed questions true pairs"]
+ClassLogits = Float[torch.Tensor, "replicas _ each"]  # item of a replica
+ItemCells = Float[torch.Tensor, "replicas cells each"]
+LogClasses = Float[torch.Tensor, "questions classes items"]
+Flat = Float[torch.Tensor, "replicas rows _"]  # of vectors, of features or of cells
 
 RIGHT_AT_START = 0.8  # how often the competence that all begin with has an annotator answer rightly
 
@@ -92,49 +95,45 @@ class LiaNetwork:
         )
         return diagonal.reshape(shape).astype(np.float32)
 
-    def of_items(self, values: Values, inputs: Inputs, masks: Masks | None) -> tuple[LogClasses, Difficulty]:
-        """Returns log-probabilities of each item's classes, and its difficulty."""
+    def of_items(self, values: Values, inputs: Inputs, masks: Masks | None) -> tuple[ClassLogits, ItemCells]:
+        """Returns logits of each item's classes, and its difficulty."""
         outputs = self.classes.logits(values, inputs, masks)
         n_logits = self.n_questions * self.n_classes
-        hard = outputs[:, n_logits:] if self.difficulty is None else self.difficulty.logits(values, inputs, masks)
-        logits = outputs[:, :n_logits].transpose(1, 2)
-        log_classes = log_softmax(logits.unflatten(2, (self.n_questions, self.n_classes)), dim=3)
-        return log_classes, hard.transpose(1, 2)
+        if self.difficulty is not None:
+            return outputs, self.difficulty.logits(values, inputs, masks)
+        return outputs[:, :n_logits], outputs[:, n_logits:]
 
-    def competence(
-        self,
-        values: Values,
-        own: Flat,
-        features: Flat | None,
-        place: Int64[torch.Tensor, " rows"],
-        given: Int64[np.ndarray, " replicas"],
-    ) -> Flat:
-        """Returns the competence of annotators.
+    def log_classes(self, logits: ClassLogits) -> LogClasses:
+        """Returns the log-probabilities of classes from their logits."""
+        shape = (len(logits), self.n_questions, self.n_classes, -1)
+        return log_softmax(logits.reshape(shape).permute(1, 2, 0, 3).flatten(2), dim=1)
 
-        Args:
-            values: parameters.
-            own: their vectors.
-            features: of theirs.
-            place: the replica of each, ascending.
-            given: how many there are of each replica.
-        """
-        laid_out = _Padded(place, given)
-        vectors = laid_out.spread(own)
+    def competence(self, values: Values, own: Flat, features: Flat | None) -> Flat:
+        """Returns the competence of annotators [replicas, annotators, cells], given their vectors and features."""
         if features is not None and self.describing is not None:
-            described = self.describing.logits(values, laid_out.spread(features), None)
-            vectors = vectors + described.transpose(1, 2)
-        found = torch.baddbmm(values["competence"], vectors, values["competence weights"])
-        return laid_out.gathered(found)
+            own = own + self.describing.logits(values, features, None).transpose(1, 2)
+        return products(own, values["competence weights"], bias=values["competence"])
 
-    def log_confusions(self, difficulty: Flat, competence: Flat) -> LogConfusions:
-        """Returns log Q[true, observed] for rows (item, annotator): what the two say together, each row normalised.
+    def laid_out(self, cells: Float[torch.Tensor, "replicas cells each"]) -> CellColumns:
+        """Returns the cells of all replicas' columns (items, annotators) side by side, the observed label first."""
+        shape = (len(cells), self.n_questions, self.n_classes, self.n_classes, self.latent, -1)
+        return cells.reshape(shape).permute(3, 1, 2, 4, 0, 5).reshape(self.n_cells, -1)
+
+    def put_back(self, columns: CellColumns, n_replicas: int) -> Float[torch.Tensor, "replicas cells each"]:
+        """Returns columns as `laid_out` takes them."""
+        shape = (self.n_classes, self.n_questions, self.n_classes, self.latent, n_replicas, -1)
+        return columns.view(shape).permute(4, 1, 2, 0, 3, 5).reshape(n_replicas, self.n_cells, -1)
+
+    def log_confusions(self, together: CellColumns) -> LogConfusions:
+        """Returns log Q[observed, question, true] for pairs of an item and an annotator, each row [true] normalised.
 
         log Q[k, :] = log_softmax over observed l of logsumexp over the latent axis of D[k, l] + C[k, l].
+
+        Args:
+            together: D + C, as `laid_out` lays them out.
         """
-        shape = (self.n_questions, self.n_classes, self.n_classes, self.latent)
-        together = (difficulty + competence).unflatten(1, shape)
-        summed = together[..., 0] if self.latent == 1 else together.logsumexp(dim=4)
-        return log_softmax(summed, dim=3)
+        cells = together.view(self.n_classes, self.n_questions, self.n_classes, self.latent, -1)
+        return log_softmax(cells[:, :, :, 0] if self.latent == 1 else cells.logsumexp(dim=3), dim=0)
 
 
 def _zeros_from(start: Initialiser, first: int) -> Initialiser:
@@ -146,34 +145,6 @@ def _zeros_from(start: Initialiser, first: int) -> Initialiser:
         return values
 
     return draw
-
-
-@final
-class _Padded:
-    """Rows of several replicas, one behind the other, laid out as a table of one line per replica."""
-
-    def __init__(self, place: Int64[torch.Tensor, " rows"], given: Int64[np.ndarray, " replicas"]) -> None:
-        """Takes the replica of each row, and how many rows each replica has, which is known without the device."""
-        self._n_replicas = n_replicas = len(given)
-        self._longest = int(given.max(initial=0))
-        if n_replicas == 1:
-            return
-        counts = torch.zeros(n_replicas, dtype=torch.int64, device=place.device)
-        counts.index_add_(0, place, torch.ones_like(place))
-        starts = torch.cumsum(counts, 0) - counts
-        self._cells = (
-            torch.arange(len(place), device=place.device)
-            + (torch.arange(n_replicas, device=place.device) * self._longest - starts)[place]
-        )
-
-    def spread(self, rows: Flat) -> Float[torch.Tensor, "replicas longest width"]:
-        if self._n_replicas == 1:
-            return rows[None]
-        table = rows.new_zeros(self._n_replicas * self._longest, rows.shape[1])
-        return table.index_copy(0, self._cells, rows).unflatten(0, (self._n_replicas, self._longest))
-
-    def gathered(self, table: Float[torch.Tensor, "replicas longest width"]) -> Flat:
-        return table[0] if self._n_replicas == 1 else take_rows(table.flatten(0, 1), self._cells)
 
 
 @final
@@ -189,11 +160,32 @@ class Annotators:
         known = [part for part in parts if part is not None]
         return cls(features=StackedRows.of(known, device) if len(known) == len(parts) else None)
 
-    def seen(self, seen: BatchAnswers, batch: Batch) -> Flat | None:
-        """Returns the features of who gave each of these answers."""
-        if self.features is None:
-            return None
-        return take_rows(self.features.table, seen.annotator + self.features.starts[batch.block.replicas][seen.place])
+    def seen(
+        self, network: LiaNetwork, values: Values, seen: BatchAnswers, batch: Batch
+    ) -> tuple[Float[torch.Tensor, "replicas cells annotators"], Int64[torch.Tensor, " answers"]]:
+        """Returns the competence of those who gave these answers, each once, and which of them gave each: a column of
+        all replicas' side by side. Where a replica has fewer of them than another, the rest stands for nobody."""
+        own, which = values.distinct_rows("annotators", seen.annotator, seen.place)
+        rows, place, n_rows = values.touched("annotators")
+        features = None
+        if self.features is not None:
+            features = take_rows(self.features.table, rows % n_rows + self.features.starts[batch.block.replicas][place])
+        n_replicas, longest = len(seen.given), min(int(seen.given.max(initial=1)), n_rows)
+        if n_replicas == 1:
+            own, features = own[None], None if features is None else features[None]
+        else:
+            counts = torch.zeros(n_replicas, dtype=torch.int64, device=place.device)
+            counts.index_add_(0, place, torch.ones_like(place))
+            before = torch.arange(n_replicas, device=place.device) * longest - (counts.cumsum(0) - counts)
+            column = torch.arange(len(place), device=place.device) + take_rows(before, place)
+
+            def spread(rows: torch.Tensor) -> torch.Tensor:
+                table = rows.new_zeros(n_replicas * longest, rows.shape[1])
+                return table.index_copy(0, column, rows).unflatten(0, (n_replicas, longest))
+
+            own, features = spread(own), None if features is None else spread(features)
+            which = take_rows(column, which)
+        return network.competence(values, own, features).transpose(1, 2), which
 
 
 def standardised(features: AnnotatorFeatures) -> AnnotatorFeatures:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -10,8 +11,7 @@ from jaxtyping import Float32, Int64
 from crowdsweep.data import thinning
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._answers import BatchAnswers
-from crowdsweep.models._batches import Batch, StackedRows
+from crowdsweep.models._batches import StackedRows
 from crowdsweep.models._stacked import weights_of
 from crowdsweep.models.checkpoints import (
     CheckpointPart,
@@ -24,21 +24,14 @@ from crowdsweep.models.checkpoints import (
 )
 from crowdsweep.models.contract import FitContext, FitResult, Predictor
 from crowdsweep.models.joint._lia import BuildStream, LiaTraining, network_for
-from crowdsweep.models.joint._lia_answers import Answers, Posterior, SaidInBatch, StackedSaid, answers_of, as_probs
+from crowdsweep.models.joint._lia_answers import Answers, Posterior, answers_of, as_probs
 from crowdsweep.models.joint._lia_fitted import FittedLia
-from crowdsweep.models.joint._lia_network import (
-    Annotators,
-    LiaNetwork,
-    LogClasses,
-    LogConfusions,
-    standardised,
-)
+from crowdsweep.models.joint._lia_loss import LiaLoss, Objective
+from crowdsweep.models.joint._lia_network import Annotators, LiaNetwork, standardised
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import normal, zeros
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tables import Table
-from crowdsweep.models.networks.tensors import PerReplica, take_rows
-from crowdsweep.models.networks.values import Values
 from crowdsweep.models.progress import still_improves
 from crowdsweep.models.schedule import History, Schedule
 from crowdsweep.models.trainer import Loss, ReplicaTrainer, Snapshot
@@ -163,21 +156,26 @@ class _Replicas:
             row_size=network.n_cells + max(stream.row_size for stream in network.streams),
             least_steps=model.classifier.least_steps(model.iterations * model.epochs),
         )
-        self._inputs = StackedRows.of(self._own_inputs, device)
-        self._said = StackedSaid([crowd.answers for crowd in self._crowds], device)
-        self._described = Annotators.of([crowd.features for crowd in self._crowds], device)
-        per_item = [
-            weights_of(crowd.answers.rows).sum() / np.count_nonzero(crowd.answers.rows.labels_per_item)
-            for crowd in self._crowds
-        ]
-        self._pull = torch.tensor(model.regularisation / np.array(per_item), dtype=torch.float32, device=device)
         posterior = [np.ascontiguousarray(crowd.answers.votes(), np.float32) for crowd in self._crowds]
         longest = max(map(len, posterior))
         self._posterior = torch.zeros(len(data), longest, network.n_questions, network.n_classes, device=device)
         for replica, probs in enumerate(posterior):
             self._set_posterior(replica, probs)
-        starts = torch.arange(len(data), device=device) * longest
-        self._stacked_posterior = StackedRows(table=self._posterior.flatten(0, 1), starts=starts)
+        per_item = [
+            weights_of(crowd.answers.rows).sum() / np.count_nonzero(crowd.answers.rows.labels_per_item)
+            for crowd in self._crowds
+        ]
+        self._marginal: Objective = "joint" if model.finetune == "joint" else "composite"
+        self._loss = LiaLoss(
+            network,
+            StackedRows.of(self._own_inputs, device),
+            StackedRows(table=self._posterior.flatten(0, 1), starts=torch.arange(len(data), device=device) * longest),
+            [crowd.answers for crowd in self._crowds],
+            Annotators.of([crowd.features for crowd in self._crowds], device),
+            pull=(model.regularisation / np.array(per_item)).astype(np.float32),
+            per_answer=model.item_weighting == "code",
+            device=device,
+        )
 
     def _set_posterior(
         self, replica: int, posterior: Posterior | Float32[np.ndarray, "items questions classes"]
@@ -189,7 +187,7 @@ class _Replicas:
         self._restore()
         while self._trainer.active:
             iteration = self._passes[0]
-            self._maximise(self._expectation if self._is_em(iteration) else self._marginal)
+            self._maximise(partial(self._loss, "expectation" if self._is_em(iteration) else self._marginal))
             running = self._running(iteration, labels_unseen=labels_unseen)
             if self._is_em(iteration + 1):
                 for replica, now in running.items():
@@ -297,46 +295,6 @@ class _Replicas:
         if self._model.predict == "h":
             return fitted.classifier
         return fitted.posterior(prior=self._model.estep_prior)
-
-    def _expectation(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """Minus EM's expectation: of the classifier once per item, of the confusions once per answer."""
-        posterior = batch.take(self._stacked_posterior)
-        log_classes, log_q, seen, said, penalty = self._logs(values, batch)
-        log_said = (log_q * said[:, :, None]).sum(dim=3)
-        gained = (take_rows(posterior.flatten(0, 1), seen.item) * log_said).sum(dim=(1, 2))
-        of_items = (posterior * log_classes).sum(dim=(2, 3))
-        if self._model.item_weighting == "code":
-            counts = torch.zeros(of_items.numel(), device=self._device).index_add_(0, seen.item, seen.weight)
-            of_items = of_items * counts.view(of_items.shape)
-        elif batch.mask is not None:
-            of_items = of_items * batch.mask
-        return penalty - seen.summed(gained) - of_items.sum(dim=1), batch.sizes
-
-    def _marginal(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """Minus the likelihood of the answers, the classes summed out: of each by itself, or of all to an item."""
-        log_classes, log_q, seen, said, penalty = self._logs(values, batch)
-        if self._model.finetune == "composite":
-            log_answers = (take_rows(log_classes.flatten(0, 1), seen.item)[..., None] + log_q).logsumexp(dim=2)
-            return penalty - seen.summed((said * log_answers).sum(dim=(1, 2))), batch.sizes
-        log_said = (log_q * said[:, :, None]).sum(dim=3) * seen.weight[:, None, None]
-        per_item = log_classes.flatten(0, 1).index_add(0, seen.item, log_said)
-        gained = per_item.logsumexp(dim=2).sum(dim=1).view(batch.rows.shape)
-        return penalty - (gained if batch.mask is None else gained * batch.mask).sum(dim=1), batch.sizes
-
-    def _logs(
-        self, values: Values, batch: Batch
-    ) -> tuple[LogClasses, LogConfusions, BatchAnswers, SaidInBatch, PerReplica]:
-        """Returns the classifier's logs, each answer's log-confusions, the answers, what they say, and the penalty."""
-        seen, said = self._said.of(batch)
-        log_classes, difficulty = self._network.of_items(values, batch.take(self._inputs), batch)
-        own = values.rows("annotators", seen.annotator, seen.place)
-        described = self._described.seen(seen, batch)
-        competence = self._network.competence(values, own, described, seen.place, seen.given)
-        log_q = self._network.log_confusions(take_rows(difficulty.flatten(0, 1), seen.item), competence)
-        penalty = torch.zeros_like(batch.sizes)
-        if self._model.regularisation:
-            penalty = seen.summed((log_q**2).sum(dim=(1, 2, 3))) * self._pull[batch.block.replicas]
-        return log_classes, log_q, seen, said, penalty
 
     def _result(self, replica: int, history: History[FittedLia], *, labels_unseen: bool) -> FitResult:
         crowd, end = self._crowds[replica], history.end.with_answers(self._crowds[replica].every)

@@ -68,7 +68,7 @@ class EmbeddingTables:
         """
         distinct, inverse = self._distinct(flat_rows)
         leaf = take_rows(self.values, distinct).requires_grad_(True)
-        return TouchedRows(rows=distinct, values=leaf), inverse
+        return TouchedRows(rows=distinct, place=distinct // self.rows, values=leaf), inverse
 
     def _distinct(
         self, flat_rows: Int64[torch.Tensor, "*places"]
@@ -93,7 +93,7 @@ class EmbeddingTables:
             .mul_(adam.second_decay)
             .addcmul_(gradient, gradient, value=1 - adam.second_decay)
         )
-        rates = adam.corrected_rates(np.maximum(self.steps, 1), rows.device)[rows // self.rows]
+        rates = adam.corrected_rates(np.maximum(self.steps, 1), rows.device).index_select(0, touched.place)
         values = take_rows(self.values, rows)
         values.sub_(rates * first / second.sqrt().add_(adam.epsilon))
         for table, moved in ((self.first, first), (self.second, second), (self.values, values)):
@@ -145,8 +145,9 @@ class EmbeddingTables:
 @final
 @dataclass(kw_only=True, eq=False)
 class TouchedRows:
-    """The distinct rows that a batch touches, the leaf of their values, and its gradient."""
+    """The distinct rows that a batch touches, whose they are, the leaf of their values, and its gradient."""
 
     rows: Int64[torch.Tensor, " distinct"]
+    place: Int64[torch.Tensor, " distinct"]
     values: Float32[torch.Tensor, "distinct width"]
     gradient: Float32[torch.Tensor, "distinct width"] | None = None

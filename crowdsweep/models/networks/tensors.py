@@ -23,7 +23,7 @@ Probs = Float64[torch.Tensor, "replicas columns classes"]
 StackedValues = Mapping[str, Float[torch.Tensor, "replicas ..."]]
 ReplicaValues = Mapping[str, Float32[np.ndarray, "..."]]
 
-_LANES = 64  # a multiple of how many numbers any CPU's vector holds
+LANES = 64  # a multiple of how many numbers any CPU's vector holds
 
 
 def take_rows(table: Shaped[torch.Tensor, "rows ..."], rows: Int64[torch.Tensor, "..."]) -> Shaped[torch.Tensor, "..."]:
@@ -71,10 +71,10 @@ def softmax(scores: Float[torch.Tensor, "..."], dim: int) -> Float[torch.Tensor,
 def _along_memory(
     function: Callable[[torch.Tensor, int], torch.Tensor], scores: Float[torch.Tensor, "..."], dim: int
 ) -> Float[torch.Tensor, "..."]:
-    """Returns function(scores, dim). Torch's kernels take `_LANES` numbers at a time, and what is left over by another
+    """Returns function(scores, dim). Torch's kernels take `LANES` numbers at a time, and what is left over by another
     exponential, which rounds otherwise: padded, nothing is left over."""
     along = scores.movedim(dim, 0)
     flat = along.reshape(len(along), -1)
     n = flat.shape[1]
-    padded = torch.nn.functional.pad(flat, (0, -n % _LANES))
+    padded = torch.nn.functional.pad(flat, (0, -n % LANES))
     return function(padded, 0)[:, :n].reshape(along.shape).movedim(0, dim)

@@ -81,6 +81,14 @@ class Values(StackedValues):
         self.step.touched[table], which = tables.gather(index + places * tables.rows)
         return self.step.touched[table].values, which
 
+    def touched(self, table: str) -> tuple[Int64[torch.Tensor, " distinct"], Int64[torch.Tensor, " distinct"], int]:
+        """Returns of the rows that `distinct_rows` took: their numbers in the stack of tables, where in the batch the
+        replica of each stands, and how many rows a replica's table has there."""
+        if self.step is None:
+            raise RuntimeError("expected a step of training")
+        touched = self.step.touched[table]
+        return touched.rows, touched.place, self.step.tables[table].rows
+
     def gradient(self, name: str) -> Output:
         """Returns where a loss that writes gradients out (`WrittenLoss`) has that of a parameter go; in a step only."""
         if self.step is None:

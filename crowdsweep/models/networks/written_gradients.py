@@ -1,6 +1,6 @@
 """Functions whose gradients are written out, for autograd: classes of torch's own, imported where they are used."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import torch
@@ -54,3 +54,28 @@ class Softsign(torch.autograd.Function):
         """Returns the slope by y, times (1 - |y|)^2."""
         (found,) = ctx.saved_tensors
         return found.abs().neg_().add_(1.0).square_().mul_(grad_outputs[0])
+
+
+@final
+class WithSlopes(torch.autograd.Function):
+    """A number of each replica whose slopes in what it was made of came out with it."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - as above
+        ctx: Any, made: Callable[..., tuple[torch.Tensor, Sequence[torch.Tensor]]], *parts: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns the numbers.
+
+        Args:
+            ctx: autograd's.
+            made: of the parts [replicas, ...], the numbers [replicas] and their slopes in each part.
+            parts: what the numbers are made of.
+        """
+        found, slopes = made(*parts)
+        ctx.save_for_backward(*slopes)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, slope: torch.Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - as above
+        """Returns the slopes, times that of each replica's number."""
+        return None, *(own * slope.view(-1, *[1] * (own.dim() - 1)) for own in ctx.saved_tensors)
