@@ -10,9 +10,10 @@ fast as with a batch for each point. Larger networks (384 features) cost their a
 be slower than one by one, and stay within 4 times the floor, which is the products that one fit makes (counted by
 torch) at the rate of a large matrix product on this core. Nothing else is in it: of lia's 1.04 GFLOP, 0.90 are four
 passes of 1,024 rows through its network, forward and backward (2 * 3 * (384 * 128 + 128 * 30) - 2 * 384 * 128 each, as
-features need no gradient), and what it makes of an answer, K * K exponentials, is no product. Of labels alone, what is deterministic is fitted once, so
-that trials of 20 seeds cost little more than one, and those of `fmm` half of them one by one. Processor time is
-counted, so that neighbours disturb little. Exit code 1 where a limit is broken. A new model needs a line in LARGE only.
+features need no gradient), and what it makes of an answer, K * K exponentials, is no product. Of labels alone, what is
+deterministic is fitted once, so that trials of 20 seeds cost little more than one, and those of `fmm` half of them one
+by one. Processor time is counted, so that neighbours disturb little. Exit code 1 where a limit is broken. A new model
+needs a line in LARGE only.
 """
 
 import argparse
