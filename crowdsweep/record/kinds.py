@@ -37,7 +37,8 @@ class Kind:
     Attributes:
         event: the record class of the event.
         name: of the kind, in rows; never changes.
-        read: version of a row → conversion of the row's fields to those of the record; the highest version is written.
+        read: version of a row → conversion of the row's fields to those of the record; the highest version is written,
+            and has the record's own fields.
         take: applies an event to the state; an event without news changes nothing.
         news: returns what an event adds to the state, as a value that is equal for equal news; None if it adds nothing,
             so that the event is not written.
@@ -137,13 +138,13 @@ def _news_of_plan(known: Known, event: TrialPlanned) -> Hashable | None:
 
 
 def _plan(known: Known, event: TrialPlanned) -> None:
-    spec, key, role = event.spec, event.spec.key, _role(event)
+    key, role = event.spec.key, _role(event)
     earlier = known.roles.get(key, ())
     if role in earlier:
         return
     known.roles[key] = (*earlier, role)
-    if role.phase == "report" or all(other.phase != "report" for other in earlier):
-        known.specs[key] = spec
+    if not earlier or role.phase == "report" or all(other.phase != "report" for other in earlier):
+        known.specs[key] = event.spec
 
 
 _RANKS = {Status.STOPPED: 0, Status.FAILED: 2, Status.OK: 3}  # a later result only replaces one of lower rank
@@ -191,14 +192,6 @@ def _as_it_is(data: Data) -> Data:
     return data
 
 
-def _without_below_vote(data: Data) -> Data:
-    """Removes the flag `below_vote`, which earlier versions set without evidence, if a fit differed from the votes."""
-    result = data["result"]
-    if "below_vote" not in result.get("flags", ()):
-        return data
-    return {"result": {**result, "flags": [flag for flag in result["flags"] if flag != "below_vote"]}}
-
-
 KINDS = (
     Kind(event=SweepStarted, name="sweep_started", read={2: _as_it_is}, take=_begin),
     Kind(event=PointsTold, name="points_told", read={1: _as_it_is}, take=_tell_first, news=_news_of_told),
@@ -206,7 +199,7 @@ KINDS = (
     Kind(event=PointScored, name="point_scored", read={2: _as_it_is}, take=_score, news=_news_of_score),
     Kind(event=PointsSelected, name="points_selected", read={2: _as_it_is}, take=_select),
     Kind(event=TrialPlanned, name="trial_planned", read={2: _as_it_is}, take=_plan, news=_news_of_plan),
-    Kind(event=TrialFinished, name="trial_finished", read={2: _without_below_vote}, take=_finish, news=_news_of_finish),
+    Kind(event=TrialFinished, name="trial_finished", read={2: _as_it_is}, take=_finish, news=_news_of_finish),
     Kind(event=BatchLost, name="batch_lost", read={1: _as_it_is}, take=_lose),
     Kind(event=RunsCreated, name="runs_created", read={1: _as_it_is}, take=_create),
     Kind(event=SweepFinished, name="sweep_finished", read={1: _as_it_is}, take=_end),
