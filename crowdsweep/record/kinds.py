@@ -142,7 +142,8 @@ def _plan(known: Known, event: TrialPlanned) -> None:
     earlier = known.roles.get(key, ())
     if role in earlier:
         return
-    known.roles[key] = (*earlier, role)
+    roles = (*earlier, role)
+    known.roles[key] = known.roles_before = roles if roles != known.roles_before else known.roles_before
     if not earlier or role.phase == "report" or all(other.phase != "report" for other in earlier):
         known.specs[key] = event.spec
 

@@ -60,6 +60,7 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = Non
     store = found.store
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(found.results(), parquet)
+    pyarrow.default_memory_pool().release_unused()
     texts = {
         "table.csv": to_csv(comparison_table(found.comparison)),
         "table.md": comparison_in_markdown(found),
