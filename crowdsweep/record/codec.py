@@ -107,9 +107,7 @@ class Decoder:
             return self._planned(int(seed))
         event = decode(text)
         if isinstance(event, TrialPlanned) and text.count(_SEED) == 1 and b"\\" not in text:  # it is the trial's seed
-            label, search, with_seed = event.label, event.search, event.spec.with_seeds()
-            self._planned = lambda seed: TrialPlanned(spec=with_seed(seed), label=label, search=search)
-            self._same = before, after
+            self._same, self._planned = (before, after), event.with_seed
         return event
 
 

@@ -90,7 +90,7 @@ def record_of(kind: type[Any], fields: Any) -> Event:
             kept = tuple(flag for flag in event.result.flags if flag != "below_vote")
             return TrialFinished(result=replace(event.result, flags=kept))
     elif kind is TrialPlanned:
-        _ = event.spec.key  # cached in the spec, and needed next
+        _ = event.with_seed  # makes the key as well, which is needed next
     elif kind is SweepStarted:
         digest(dict(event.config))
         read_as(_Config, event.config, "config")

@@ -122,9 +122,10 @@ class TrialSpec(_Keyed):
             return self._known_cell_key
 
     def with_seeds(self) -> Callable[[int], "TrialSpec"]:
-        """Returns a function that makes this specification with another seed; a fifth of the time of making it anew."""
+        """Returns a function that makes this specification with another seed; faster than to make it anew."""
         same = {name: getattr(self, name) for name in _ALL_BUT_SEED}
         decides = self._all_but_seed()
+        object.__setattr__(self, "_known_key", _key(decides, self.seed))
 
         def with_seed(seed: int) -> TrialSpec:
             spec = TrialSpec(**same, seed=seed)
