@@ -71,15 +71,14 @@ def _decode_slowly(text: bytes) -> Event:
     kind = BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         raise JournalError(f"a row of kind {shortened(repr(name))}, which this crowdsweep does not know{_NEWER}")
-    read = kind.read.get(version) if isinstance(version, int) else None
-    if read is None:
+    if not isinstance(version, int) or version != kind.version:
         of_before = isinstance(version, int) and version < kind.version
         raise JournalError(
             f"a row of kind {name!r}, version {shortened(repr(version))}; this crowdsweep reads versions "
-            f"{', '.join(map(str, kind.read))}{_OLDER if of_before else _NEWER}"
+            f"{kind.version}{_OLDER if of_before else _NEWER}"
         )
     try:
-        return record_of(kind.event, read(data))
+        return record_of(kind.event, data)
     except _WRONG as error:
         raise JournalDamaged(
             f"a row of kind {name!r} without the fields of version {version}: {shortened(str(error), 500)}"
