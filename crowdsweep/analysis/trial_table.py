@@ -61,7 +61,7 @@ def results_table(
         every: whether to include trials that the sweep no longer asks for; a column `asked` tells them apart.
         shown: `shown_trials` of the state, where they are known already.
     """
-    trials = shown_trials(state, every=every) if shown is None else shown
+    trials = shown_trials(state, every=every, phase=None if phase == "all" else phase) if shown is None else shown
     found = one_each(trial for trial in trials if phase in ("all", trial.spec.phase))
     return _table(state, found.values(), every=every)
 
@@ -77,7 +77,7 @@ def results_of_all(states: Sequence[JournalState], phase: TablePhase = "report",
 def comparison_rows(state: JournalState, shown: Sequence[ShownTrial] | None = None) -> pa.Table:
     """Returns the table of the report phase, with one row per model for a trial that several models of the sweep file
     share; `shown` is as for `results_table`."""
-    trials = shown_trials(state) if shown is None else shown
+    trials = shown_trials(state, phase="report") if shown is None else shown
     return _table(state, [trial for trial in trials if trial.spec.phase == "report"])
 
 

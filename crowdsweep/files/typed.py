@@ -4,7 +4,7 @@ A record declares its fields with the types of this module. Pydantic checks the 
 to numbers, for example. Records that code constructs are not validated.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args
@@ -28,6 +28,8 @@ from crowdsweep.errors import shortened
 
 T = TypeVar("T")
 _LARGEST, _LARGEST_EXACT = 2**63, 2**53
+_QUICK, _ALL = "(quick)", "(all)"
+"""Names of the two ways to check a number, in the places of pydantic's errors."""
 
 
 class WrongValue(ValueError):
@@ -61,6 +63,12 @@ def _as_tuple(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     return core_schema.no_info_after_validator_function(tuple, of_lists)
 
 
+def _quick(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """Has numbers whose decimals are exact checked without a call of Python, and only others as the type says."""
+    exact = core_schema.float_schema(strict=True, ge=-_LARGEST_EXACT, le=_LARGEST_EXACT)
+    return core_schema.union_schema([(exact, _QUICK), (handler(source), _ALL)], mode="left_to_right")
+
+
 def _exact(value: Any) -> Any:
     if isinstance(value, int) and abs(value) > _LARGEST_EXACT:
         raise ValueError("a number that decimals hold exactly")
@@ -77,9 +85,9 @@ def _of_one_length(rows: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]
 Text = Annotated[str, Strict()]
 Whole = Annotated[int, Strict(), Ge(-_LARGEST), Lt(_LARGEST)]
 """A whole number of 64 bits, so that tables can store it."""
-Number = Annotated[float, Strict(), BeforeValidator(_exact)]
+Number = Annotated[float, Strict(), BeforeValidator(_exact), GetPydanticSchema(_quick)]
 """A number; NaN and infinity are allowed."""
-Finite = Annotated[float, Strict(), AllowInfNan(False), BeforeValidator(_exact)]
+Finite = Annotated[float, Strict(), AllowInfNan(False), BeforeValidator(_exact), GetPydanticSchema(_quick)]
 Truth = Annotated[bool, Strict()]
 Many = Annotated[Sequence[T], GetPydanticSchema(_as_tuple)]
 """A sequence; a list that is read becomes a tuple."""
@@ -118,9 +126,11 @@ def read_as(record: type[T], given: Any, *above: str) -> T:
         WrongValue: a value does not have the type of its field.
     """
     try:
-        return _validate(record)(given)
+        return _validator(record).validate_python(given)
     except ValidationError as error:
-        wrong = error.errors(include_url=False)
+        wrong = [one for one in error.errors(include_url=False) if _QUICK not in one["loc"]]
+    for one in wrong:
+        one["loc"] = tuple(part for part in one["loc"] if part != _ALL)
     first, place, got = wrong[0], wrong[0]["loc"], wrong[0]["input"]
     ways = [one for one in wrong if one["loc"][:-1] == place[:-1] and one["input"] is got]
     if len(ways) > 1 and first["type"] != "missing":  # a union: each of its types reports an error
@@ -135,6 +145,16 @@ def _plain(message: str) -> str:
     return message.removeprefix("Value error, ").removeprefix("expected ").removeprefix("Input should be ")
 
 
+def read_json_as(record: type[T], text: bytes) -> T:
+    """Returns the record that `read_as` makes of the value of JSON text, in one pass.
+
+    Raises:
+        ValueError: the text is no JSON, or a value does not have the type of its field; `read_as` says which. Some
+            values that Python's JSON has are refused, such as lone surrogates.
+    """
+    return _validator(record).validate_json(text)
+
+
 @cache
-def _validate(record: Any) -> Callable[[Any], Any]:
-    return TypeAdapter(record).validator.validate_python
+def _validator(record: Any) -> Any:
+    return TypeAdapter(record).validator

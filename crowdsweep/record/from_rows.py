@@ -4,11 +4,11 @@ Each field must have the type that its record declares (`files.typed`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from crowdsweep.files.typed import Many, Number, Truth, read_as
-from crowdsweep.record.events import Event, SweepStarted, TrialPlanned
+from crowdsweep.files.typed import Many, Number, Truth, read_as, read_json_as
+from crowdsweep.record.events import Event, SweepStarted, TrialFinished, TrialPlanned
 from crowdsweep.record.spec import digest
 
 
@@ -78,16 +78,20 @@ def record_of(kind: type[Any], fields: Any) -> Event:
 
     Args:
         kind: the record class of the event.
-        fields: of the record, as parsed from JSON.
+        fields: of the record, as parsed from JSON, or as JSON text.
 
     Raises:
-        WrongValue: a value does not have the type of its field.
+        WrongValue: a value does not have the type of its field; of text, any `ValueError`.
         ValueError: the key of a trial cannot be computed, or the sweep file has a value that no sweep file can have.
     """
-    event = read_as(kind, fields)
-    if kind is SweepStarted:
+    event = read_json_as(kind, fields) if isinstance(fields, bytes) else read_as(kind, fields)
+    if kind is TrialFinished:
+        if "below_vote" in event.result.flags:  # earlier versions set it without evidence
+            kept = tuple(flag for flag in event.result.flags if flag != "below_vote")
+            return TrialFinished(result=replace(event.result, flags=kept))
+    elif kind is TrialPlanned:
+        _ = event.with_seed  # makes the key as well, which is needed next
+    elif kind is SweepStarted:
         digest(dict(event.config))
         read_as(_Config, event.config, "config")
-    if kind is TrialPlanned:
-        _ = event.spec.key  # cached in the spec, and needed next
     return event

@@ -5,7 +5,7 @@ A store is a folder on a disk that the driver can lock, or a place in an object 
 
 import gc
 import os
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
@@ -16,7 +16,7 @@ from crowdsweep.errors import BadInput, JournalDamaged, JournalError, JournalLoc
 from crowdsweep.record import kept_arrays
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.checkpoint_files import CheckpointFiles
-from crowdsweep.record.codec import decode, encode
+from crowdsweep.record.codec import Decoder, encode
 from crowdsweep.record.events import Event
 from crowdsweep.record.kinds import news, take
 from crowdsweep.record.local import LocalRows
@@ -186,21 +186,17 @@ def without_driver(store: Store) -> Generator[None]:
 
 def _take_all(known: Known, rows: Rows) -> None:
     """Applies all rows to `known`, with garbage collection off: the many new records contain no garbage."""
-    was_on = gc.isenabled()
+    was_on, decoder = gc.isenabled(), Decoder()
     gc.disable()
     try:
-        for event in _events(rows):
+        for row in rows.read_rows():
+            try:
+                event = decoder.event(row.text)
+            except JournalDamaged as error:
+                raise JournalDamaged(f"{row.place}: {error}. {WAY_ON}") from error
+            except JournalError as error:
+                raise type(error)(f"{row.place}: {error}") from error
             take(known, event)
     finally:
         if was_on:
             gc.enable()
-
-
-def _events(rows: Rows) -> Iterator[Event]:
-    for row in rows.read_rows():
-        try:
-            yield decode(row.text)
-        except JournalDamaged as error:
-            raise JournalDamaged(f"{row.place}: {error}. {WAY_ON}") from error
-        except JournalError as error:
-            raise type(error)(f"{row.place}: {error}") from error

@@ -1,7 +1,7 @@
 """The table of event kinds that the journal keeps: how each is named, read, and applied to the state.
 
-Each kind has its own version, raised when an older crowdsweep would misread the new rows. Every version that was ever
-written stays readable.
+Each kind has its own version, raised when an older crowdsweep would misread the new rows; then the rows of the version
+before are to stay readable.
 """
 
 from bisect import bisect_left, insort
@@ -26,9 +26,6 @@ from crowdsweep.record.events import (
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.state import Known, Role
 
-Data = Mapping[str, Any]
-"""The fields of an event, as parsed from JSON."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
@@ -37,7 +34,7 @@ class Kind:
     Attributes:
         event: the record class of the event.
         name: of the kind, in rows; never changes.
-        read: version of a row → conversion of the row's fields to those of the record; the highest version is written.
+        version: of the rows that are written and read; the only one so far.
         take: applies an event to the state; an event without news changes nothing.
         news: returns what an event adds to the state, as a value that is equal for equal news; None if it adds nothing,
             so that the event is not written.
@@ -45,14 +42,9 @@ class Kind:
 
     event: type[Any]
     name: str
-    read: Mapping[int, Callable[[Data], Data]]
+    version: int
     take: Callable[[Known, Any], None]
     news: Callable[[Known, Any], Hashable | None] = lambda known, event: object()  # noqa: ARG005 - each is news
-
-    @property
-    def version(self) -> int:
-        """The version of newly written rows."""
-        return max(self.read)
 
 
 def is_journalled(event: Event) -> bool:
@@ -137,13 +129,14 @@ def _news_of_plan(known: Known, event: TrialPlanned) -> Hashable | None:
 
 
 def _plan(known: Known, event: TrialPlanned) -> None:
-    spec, key, role = event.spec, event.spec.key, _role(event)
+    key, role = event.spec.key, _role(event)
     earlier = known.roles.get(key, ())
     if role in earlier:
         return
-    known.roles[key] = (*earlier, role)
-    if role.phase == "report" or all(other.phase != "report" for other in earlier):
-        known.specs[key] = spec
+    roles = (*earlier, role)
+    known.roles[key] = known.roles_before = roles if roles != known.roles_before else known.roles_before
+    if not earlier or role.phase == "report" or all(other.phase != "report" for other in earlier):
+        known.specs[key] = event.spec
 
 
 def _rank(result: TrialResult) -> int:
@@ -189,32 +182,17 @@ def _end(known: Known, event: SweepFinished) -> None:
     known.status = event.status
 
 
-# Conversions of a row's fields, from each version to the current one.
-
-
-def _as_it_is(data: Data) -> Data:
-    return data
-
-
-def _without_below_vote(data: Data) -> Data:
-    """Removes the flag `below_vote`, which earlier versions set without evidence, if a fit differed from the votes."""
-    result = data["result"]
-    if "below_vote" not in result.get("flags", ()):
-        return data
-    return {"result": {**result, "flags": [flag for flag in result["flags"] if flag != "below_vote"]}}
-
-
 KINDS = (
-    Kind(event=SweepStarted, name="sweep_started", read={2: _as_it_is}, take=_begin),
-    Kind(event=PointsTold, name="points_told", read={1: _as_it_is}, take=_tell_first, news=_news_of_told),
-    Kind(event=PointProposed, name="point_proposed", read={2: _as_it_is}, take=_propose, news=_news_of_proposal),
-    Kind(event=PointScored, name="point_scored", read={2: _as_it_is}, take=_score, news=_news_of_score),
-    Kind(event=PointsSelected, name="points_selected", read={2: _as_it_is}, take=_select),
-    Kind(event=TrialPlanned, name="trial_planned", read={2: _as_it_is}, take=_plan, news=_news_of_plan),
-    Kind(event=TrialFinished, name="trial_finished", read={2: _without_below_vote}, take=_finish, news=_news_of_finish),
-    Kind(event=BatchLost, name="batch_lost", read={1: _as_it_is}, take=_lose),
-    Kind(event=RunsCreated, name="runs_created", read={1: _as_it_is}, take=_create),
-    Kind(event=SweepFinished, name="sweep_finished", read={1: _as_it_is}, take=_end),
+    Kind(event=SweepStarted, name="sweep_started", version=2, take=_begin),
+    Kind(event=PointsTold, name="points_told", version=1, take=_tell_first, news=_news_of_told),
+    Kind(event=PointProposed, name="point_proposed", version=2, take=_propose, news=_news_of_proposal),
+    Kind(event=PointScored, name="point_scored", version=2, take=_score, news=_news_of_score),
+    Kind(event=PointsSelected, name="points_selected", version=2, take=_select),
+    Kind(event=TrialPlanned, name="trial_planned", version=2, take=_plan, news=_news_of_plan),
+    Kind(event=TrialFinished, name="trial_finished", version=2, take=_finish, news=_news_of_finish),
+    Kind(event=BatchLost, name="batch_lost", version=1, take=_lose),
+    Kind(event=RunsCreated, name="runs_created", version=1, take=_create),
+    Kind(event=SweepFinished, name="sweep_finished", version=1, take=_end),
 )
 BY_EVENT: Mapping[type, Kind] = {kind.event: kind for kind in KINDS}
 BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}

@@ -68,12 +68,9 @@ class LocalRows:
 
     def read_rows(self) -> Iterator[Row]:
         """See `Rows.read_rows`; a missing file has no rows."""
-        good, link, source = 0, START, str(self._path)
         try:
             with _opened(self._path) as file:
-                for whole in whole_rows(lines_of(file), source):
-                    good, link = whole.end, whole.link
-                    yield Row(whole.text, source, link.number)
+                link, good = yield from whole_rows(lines_of(file), str(self._path))
             if self._file is not None:
                 self._end, self._link = self._trimmed(self._file, good), link
         except FileNotFoundError:

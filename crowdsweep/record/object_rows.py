@@ -91,9 +91,7 @@ class ObjectRows:
         number, link = 0, START
         for one in self._written():
             number = one.head.object
-            for whole in whole_rows(one.lines, one.place, after=link):
-                link = whole.link
-                yield Row(whole.text, one.place, link.number)
+            link, _ = yield from whole_rows(one.lines, one.place, after=link)
         if self._me is not None:
             if number > self._number:
                 raise self._taken_over(number)

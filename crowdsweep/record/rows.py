@@ -10,7 +10,7 @@ dropped. Any other text that is not a row was not written by a driver. It is an 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from io import BufferedIOBase
 from typing import NamedTuple, Protocol, runtime_checkable
 from zlib import crc32
@@ -59,14 +59,6 @@ class Sealed(NamedTuple):
     text: bytes
     crc: bytes
     after: Link
-
-
-class Whole(NamedTuple):
-    """A valid row in its right place: its text, the end of the chain that it makes, and the byte offset after it."""
-
-    text: bytes
-    link: Link
-    end: int
 
 
 @runtime_checkable
@@ -193,7 +185,7 @@ def lines_of(file: BufferedIOBase) -> Iterator[bytes]:
         yield line
 
 
-def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Iterator[Whole]:
+def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Generator[Row, None, tuple[Link, int]]:
     """Yields the valid rows of a journal in order, without a torn tail.
 
     A last row that lacks only its newline is valid.
@@ -203,32 +195,35 @@ def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Iter
         source: of the lines, for messages.
         after: the row before the first of them.
 
+    Returns:
+        The end of the chain that the rows make, and their number of bytes.
+
     Raises:
         JournalDamaged: a line is not a row, or a row is not where it was written.
     """
-    link, end = after, 0
+    (number, before), end = after, 0
     for line in lines:
         crc = b"%08x" % crc32(line[_BODY:-1])
-        head = b'%s%s",%s' % (_OPENING, crc, _place_behind(link))
+        head = b'{"crc":"%s","n":%d,"prev":"%s",' % (crc, number + 1, before)
         if line.startswith(head) and line.endswith(b"\n"):  # fast path; other lines are examined closely
-            link, end = Link(link.number + 1, crc), end + len(line)
-            yield Whole(b"{" + line[len(head) : -1], link, end)
-            continue
-        row = unseal(line)
-        if row is None and not line.endswith(b"\n"):
-            row = unseal(line + b"\n")
-            if row is None and _is_torn(line):
-                return
-        if row is None:
-            raise JournalDamaged(f"{_where(source, link, end)} {_why_not(line)}. {_ADVICE}")
-        if row.after != link:
-            raise JournalDamaged(
-                f"{_where(source, link, end)} says that it is row {row.after.number + 1}, written behind another than "
-                f"now stands before it: rows were taken out, doubled or moved. {_ADVICE}"
-            )
-        link = Link(link.number + 1, row.crc)
-        end += len(line)
-        yield Whole(row.text, link, end)
+            text = b"{" + line[len(head) : -1]
+        else:
+            row, link = unseal(line), Link(number, before)
+            if row is None and not line.endswith(b"\n"):
+                row = unseal(line + b"\n")
+                if row is None and _is_torn(line):
+                    break
+            if row is None:
+                raise JournalDamaged(f"{_where(source, link, end)} {_why_not(line)}. {_ADVICE}")
+            if row.after != link:
+                raise JournalDamaged(
+                    f"{_where(source, link, end)} says that it is row {row.after.number + 1}, written behind another "
+                    f"than now stands before it: rows were taken out, doubled or moved. {_ADVICE}"
+                )
+            text, crc = row.text, row.crc
+        number, before, end = number + 1, crc, end + len(line)
+        yield Row(text, source, number)
+    return Link(number, before), end
 
 
 def _place_behind(link: Link) -> bytes:

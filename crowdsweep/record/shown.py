@@ -45,7 +45,7 @@ class ShownTrial:
         return dataset_words(self.spec.dataset, self.spec.dataset_params, self.among)
 
 
-def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial]:
+def shown_trials(state: JournalState, *, every: bool = False, phase: Phase | None = None) -> list[ShownTrial]:
     """Returns the trials that the latest plan asks for, in the order of the plan; O(trials).
 
     A trial occurs once per cell and search that asks for it.
@@ -53,15 +53,18 @@ def shown_trials(state: JournalState, *, every: bool = False) -> list[ShownTrial
     Args:
         state: of the journal.
         every: whether to add the trials that the plan does not ask for, once per phase in which they were planned.
+        phase: of the trials; None for both.
     """
     question = _Question(state)
     found: list[_Found] = []
     for key, spec in state.specs.items():
-        asked = list(question.asks(spec, state.roles[key]))
+        asked = list(question.asks(spec, state.roles[key], phase))
         found += asked
         if every:
             known = {one.role.phase for one in asked}
-            latest = {role.phase: role for role in state.roles[key] if role.phase not in known}
+            latest = {
+                one.phase: one for one in state.roles[key] if one.phase not in known and phase in (None, one.phase)
+            }
             found += [_Found(_LAST, spec, role, "") for role in latest.values()]
     found.sort(key=lambda one: one.order)
     among = datasets_of(state.plan) or frozenset(one.role.dataset for one in found)
@@ -175,13 +178,14 @@ class _Question:
             for search in plan.searches
         }
 
-    def asks(self, spec: TrialSpec, roles: Sequence[Role]) -> Iterator[_Found]:
-        """Yields the trial once for each role in which the plan asks for it."""
-        if self._cells and spec.seed < self._report_seeds:
+    def asks(self, spec: TrialSpec, roles: Sequence[Role], phase: Phase | None) -> Iterator[_Found]:
+        """Yields the trial once for each role of the phase, or of both, in which the plan asks for it."""
+        if self._cells and phase != "search" and spec.seed < self._report_seeds:
             for place, cell in self._cells.get(spec.cell_key, ()):
                 role = Role(phase="report", label=cell.label, dataset=cell.dataset)
                 yield _Found((0, place, spec.seed), spec, role, "")
-        for role in {(role.search, role.phase): role for role in roles if role.search in self._searches}.values():
+        roles = [role for role in roles if role.search in self._searches and phase in (None, role.phase)]
+        for role in {(role.search, role.phase): role for role in roles}.values():
             point = canonical_json(dict(role.point))
             number = self._points[role.search, role.phase].get(point)
             if number is None or (role.phase == "report" and not self._is_reported(spec, role.search)):

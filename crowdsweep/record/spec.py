@@ -1,8 +1,8 @@
 """The specification of a trial, and its key, which is equal for equal trials."""
 
 import json
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from math import isfinite
 from typing import Annotated, Any, Literal
@@ -109,14 +109,8 @@ class TrialSpec(_Keyed):
         try:
             return self._known_key
         except AttributeError:
-            object.__setattr__(self, "_known_key", self._key())
+            object.__setattr__(self, "_known_key", _key(self._all_but_seed(), self.seed))
             return self._known_key
-
-    def _key(self) -> str:
-        if self.early_stop:
-            return digest({**self._cell(), "seed": self.seed, "early_stop": self.early_stop})
-        cell = canonical_json(self._cell())  # "seed" sorts after the cell's names: no need to sort again
-        return sha256(f'{cell[:-1]},"seed":{self.seed}}}'.encode()).hexdigest()[:16]
 
     @property
     def cell_key(self) -> str:
@@ -136,6 +130,23 @@ class TrialSpec(_Keyed):
         shared = {name: value for name, value in self.params.items() if name not in varied}
         return f"{self.model} {canonical_json(shared)}"
 
+    def with_seeds(self) -> Callable[[int], "TrialSpec"]:
+        """Returns a function that makes this specification with another seed; faster than to make it anew."""
+        same = {name: getattr(self, name) for name in _ALL_BUT_SEED}
+        decides = self._all_but_seed()
+        object.__setattr__(self, "_known_key", _key(decides, self.seed))
+
+        def with_seed(seed: int) -> TrialSpec:
+            spec = TrialSpec(**same, seed=seed)
+            object.__setattr__(spec, "_known_key", _key(decides, seed))
+            return spec
+
+        return with_seed
+
+    def _all_but_seed(self) -> str:
+        """Returns what determines the result, but for the seed, in canonical JSON."""
+        return canonical_json({**self._cell(), "early_stop": self.early_stop} if self.early_stop else self._cell())
+
     def _cell(self) -> dict[str, Any]:
         return {
             "model": self.model,
@@ -146,3 +157,11 @@ class TrialSpec(_Keyed):
             "heldout_fraction": self.heldout_fraction,
             **({} if self.data_version == 1 else {"data_version": self.data_version}),
         }
+
+
+_ALL_BUT_SEED = tuple(one.name for one in fields(TrialSpec) if one.name != "seed")
+
+
+def _key(all_but_seed: str, seed: int) -> str:
+    text = f'{all_but_seed[:-1]},"seed":{seed}}}'  # canonical, as "seed" sorts last
+    return sha256(text.encode()).hexdigest()[:16]

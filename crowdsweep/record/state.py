@@ -78,13 +78,18 @@ class JournalState:
 
 @dataclass(kw_only=True)
 class Known:
-    """The mutable state of a sweep, to which `kinds.take` applies each row; fields as in `JournalState`."""
+    """The mutable state of a sweep, to which `kinds.take` applies each row; fields as in `JournalState`.
+
+    Attributes:
+        roles_before: of the trial that was planned last; other seeds of its cell share them.
+    """
 
     status: SweepStatus = SweepStatus.NEW
     rows: int = 0
     specs: dict[str, TrialSpec] = field(default_factory=dict)
     roles: dict[str, tuple[Role, ...]] = field(default_factory=dict)
     results: dict[str, TrialResult] = field(default_factory=dict)
+    roles_before: tuple[Role, ...] = ()
     lost: dict[str, int] = field(default_factory=dict)
     told: dict[str, PointsTold] = field(default_factory=dict)
     proposals: dict[str, list[PointProposed]] = field(default_factory=dict)

@@ -59,9 +59,10 @@ def write_files(found: AnalysedSweep, running: Underway | None = None) -> Store:
 
 def rendered(found: AnalysedSweep, running: Underway | None = None) -> dict[str, bytes]:
     """Returns the files of `write_report` by name."""
-    texts = {**_for_programs(found), **comparison_for_reading(found), PAGE: render_page(found, running)}
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(found.results(), parquet)
+    pyarrow.default_memory_pool().release_unused()
+    texts = {**_for_programs(found), **comparison_for_reading(found), PAGE: render_page(found, running)}
     return {
         "results.parquet": parquet.getvalue(),
         **dict(pictures(found.maps)),

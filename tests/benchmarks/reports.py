@@ -4,9 +4,9 @@
 
 The trials are made up: ten models on twenty datasets, each with a search of points (three seeds each), of which twenty
 trials are reported. Each command runs in a process of its own, as a person types it; going on is reading the record
-as `run` does. Promised at 100,000 trials, which are 264,000 rows: the report in 25 s and 0.6 GB, results in 10 s and
-0.4 GB, status in 12 s and 0.42 GB, going on in 8 s and 0.33 GB (processor time). That is a quarter to a third more than
-was measured at load average 11 on two cores; of a quiet machine nothing is known. Exit code 1 where one is broken.
+as `run` does. Promised at 100,000 trials, which are 264,000 rows: the report in 20 s and 0.5 GB, results in 5.6 s and
+0.33 GB, status in 8.2 s and 0.35 GB, going on in 5.2 s and 0.28 GB (processor time). That is up to a quarter more than
+was measured at load average 25 on two cores; of a quiet machine nothing is known. Exit code 1 where one is broken.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from crowdsweep.record.journal import Journal
 
 MODELS = ("dawid-skene", "mace", "glad", "one-coin", "wawa", "zero-based-skill", "kos", "snorkel", "fmm", "pgm-bp")
 N_DATASETS, SEARCH_SEEDS, REPORT_SEEDS = 20, 3, 20
-PROMISED = {"report": (25.0, 600.0), "results": (10.0, 400.0), "status": (12.0, 420.0), "go on": (8.0, 330.0)}
+PROMISED = {"report": (20.0, 500.0), "results": (5.6, 330.0), "status": (8.2, 350.0), "go on": (5.2, 280.0)}
 GO_ON = """
 import sys
 from pathlib import Path
