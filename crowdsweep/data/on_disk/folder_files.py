@@ -1,7 +1,7 @@
 """Reads the files of a dataset folder with answers, classes and features, checked row by row."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +99,11 @@ class Answers:
     count: Float64[np.ndarray, " rows"] | None = None
     left_out: MissingLabels = field(default_factory=MissingLabels)
     asked: Names = field(default_factory=lambda: Names.of([]))
+
+    def among(self, items: Names, annotators: Names | None) -> "Answers":
+        """Returns the same rows, with items and annotators as codes into these names."""
+        annotator = None if self.annotator is None or annotators is None else self.annotator.among(annotators)
+        return replace(self, item=self.item.among(items), annotator=annotator)
 
     def keep(self, mask: Bool[np.ndarray, " rows"]) -> "Answers":
         """Returns only the rows where the mask is true, without `left_out` and `asked`."""

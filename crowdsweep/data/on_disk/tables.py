@@ -150,6 +150,11 @@ class Column:
         """Returns the first row with that code."""
         return int(np.flatnonzero(self.codes == code)[0])
 
+    def among(self, names: Names) -> "Column":
+        """Returns the same texts as codes into `names`, which has all of them."""
+        indices: Any = pa.array(names.places_of(self.texts)[self.codes])
+        return Column(pa.DictionaryArray.from_arrays(indices, names.array))
+
     def keep(self, mask: np.ndarray) -> "Column":
         """Returns the rows where the mask is true, with only the texts that they use."""
         return _only_used(self.array.filter(pa.array(mask)))
