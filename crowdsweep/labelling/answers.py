@@ -43,7 +43,8 @@ def answers_table(fitted: Fitted, labelled: Labelled) -> pa.Table:
         item, annotator, chosen = rows.item, rows.annotator, rows.label
         probability = _right(rows, labelled)
         doubted = probability < DOUBTED
-    order = np.argsort(probability, kind="stable")  # columns are made in this order, so that none is held twice
+    # Columns are made in this order, so that none is held twice.
+    order = np.argsort(probability, kind="stable").astype(np.int32)
     labels = named if labelled.multilabel else _coded
     who = (dataset.annotator_names, annotator[order]) if not rows.anonymous else ([""], np.zeros_like(annotator))
     columns: dict[str, Any] = {

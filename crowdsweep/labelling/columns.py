@@ -15,8 +15,8 @@ def texts_at(names: Sequence[str], codes: np.ndarray) -> Any:
 
 
 def coded_texts(names: Sequence[str], codes: np.ndarray) -> Any:
-    """Returns the same as a column of codes, four bytes per row; `with_texts` turns them into texts."""
-    indices: Any = pa.array(codes.astype(np.int32, copy=False))
+    """Returns the same as a column of codes, one to four bytes per row; `with_texts` turns them into texts."""
+    indices: Any = pa.array(codes.astype(np.min_scalar_type(-max(len(names), 1)), copy=False))
     return pa.DictionaryArray.from_arrays(indices, Names.of(names).array)
 
 

@@ -1,7 +1,7 @@
 """The folder that `crowdsweep label` writes: tables, a classifier, and the recipe that recreates the folder."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -169,29 +169,13 @@ def _write_all(fitted: Fitted, folder: Path, about: Mapping[str, str], exports: 
     """Writes all files; returns their names, and what users of the labels should know."""
     labelled = labelled_items(fitted)
     crowd = crowd_tables(fitted, labelled)
-    labels = labels_table(labelled, fitted.dataset)
-    tables: dict[str, pa.Table | None] = {
-        "labels": labels,
-        "annotators": crowd.annotators,
-        "answers": answers_table(fitted, labelled),
-        "next": crowd.next_items,
-    }
-    if (clusters := cluster_tables(fitted)) is not None:
-        tables |= {"item_clusters": clusters.items, "annotator_clusters": clusters.annotators}
-        tables["clusters"] = clusters.answers
-    for name, table in tables.items():
-        if table is not None:
-            write_safe_table(folder / f"{name}.csv", table)
-    parquet = {
-        "labels": labels,
-        "probabilities": probabilities_table(labelled, fitted.dataset),
-        "raw-probabilities": probabilities_table(labelled, fitted.dataset, raw=True),
-        "confusion": crowd.confusion,
-    }
-    for name, table in parquet.items():
-        if table is not None:
-            with (folder / f"{name}.parquet").open("wb") as file:  # Arrow cannot open a path that is not UTF-8
+    for name, table in _tables(fitted, labelled, crowd):
+        if table is not None and name.endswith(".csv"):
+            write_safe_table(folder / name, table)
+        elif table is not None:
+            with (folder / name).open("wb") as file:  # Arrow cannot open a path that is not UTF-8
                 pq.write_table(table, file)
+        del table  # before the next is made
     for name, content in exports.files(labelled, fitted).items():
         (folder / name).write_bytes(content)
     if fitted.predictors:
@@ -201,6 +185,21 @@ def _write_all(fitted: Fitted, folder: Path, about: Mapping[str, str], exports: 
     (folder / RECIPE).write_text(_recipe(fitted, about, {**facts, "files": files}), encoding="utf-8")
     told = [f"probabilities calibrated: {facts['calibration']['in_words']}", *facts["notes"]]
     return sorted([*files, RECIPE]), told
+
+
+def _tables(fitted: Fitted, labelled: Labelled, crowd: CrowdTables) -> Iterator[tuple[str, pa.Table | None]]:
+    """Yields the files of tables, each made when its turn comes; None for those that there is nothing to write in."""
+    labels = labels_table(labelled, fitted.dataset)
+    yield from (("labels.csv", labels), ("labels.parquet", labels))
+    del labels
+    yield from (("annotators.csv", crowd.annotators), ("next.csv", crowd.next_items))
+    yield "confusion.parquet", crowd.confusion
+    if (clusters := cluster_tables(fitted)) is not None:
+        yield from (("item_clusters.csv", clusters.items), ("annotator_clusters.csv", clusters.annotators))
+        yield "clusters.csv", clusters.answers
+    yield "answers.csv", answers_table(fitted, labelled)
+    yield "probabilities.parquet", probabilities_table(labelled, fitted.dataset)
+    yield "raw-probabilities.parquet", probabilities_table(labelled, fitted.dataset, raw=True)
 
 
 def _write_classifiers(fitted: Fitted, folder: Path) -> None:

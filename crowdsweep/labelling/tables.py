@@ -90,14 +90,16 @@ def _agreement(
 ) -> tuple[Int64[np.ndarray, " items"], Float64[np.ndarray, " items"]]:
     """Returns the number of answers of each item, and the share of them (multi-label: of single classes) that agree
     with its label."""
-    if multilabel:
-        choices = choices_of(rows)
-        item, says = choices.item, ((choices.chosen.toarray() > 0.5) == chosen[choices.item]).sum(axis=1)
-    else:
-        item, says = rows.item, chosen[rows.item] == rows.label
-    given = np.bincount(item, minlength=len(chosen))
-    possible = given * rows.n_classes if multilabel else given
-    return given, ratio(np.bincount(item, weights=says, minlength=len(chosen)), possible, at_zero=0.0)
+    if not multilabel:
+        agreeing = np.zeros(len(rows) + 1, dtype=np.int32)
+        np.cumsum(chosen[rows.item] == rows.label, out=agreeing[1:])
+        given, ends = rows.labels_per_item, rows.item_pointers
+        return given, ratio(np.diff(agreeing[ends]).astype(np.float64), given, at_zero=0.0)
+    choices = choices_of(rows)
+    says = ((choices.chosen.toarray() > 0.5) == chosen[choices.item]).sum(axis=1)
+    given = np.bincount(choices.item, minlength=len(chosen))
+    agreeing = np.bincount(choices.item, weights=says, minlength=len(chosen))
+    return given, ratio(agreeing, given * rows.n_classes, at_zero=0.0)
 
 
 def chosen_of(probs: ItemProbs, *, multilabel: bool) -> tuple[Chosen, Float64[np.ndarray, " items"]]:
