@@ -218,7 +218,7 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
                 if name == "probability":
                     _check_sure(path, first, batch["label"], values, mask)
                 numbers.setdefault(name, []).append(values[mask])
-    answers = {name: columns.pop(name).joined() for name in texts}
+    answers = tables.whole(columns)
     if filtered and not len(answers["item"].codes):
         raise DataError(f"{path}: expected rows with {where}, found none; values there: {', '.join(sorted(seen)[:5])}")
     joined = {name: np.concatenate([np.empty(0), *parts]) for name, parts in numbers.items()}

@@ -200,6 +200,13 @@ class Stacking:
         return Column(chunked.unify_dictionaries().combine_chunks())
 
 
+def whole(parts: dict[str, Stacking]) -> dict[str, Column]:
+    """Returns all rows of these columns; `parts` is emptied, so that no column is held twice."""
+    columns = {name: parts.pop(name).joined() for name in list(parts)}
+    pa.default_memory_pool().release_unused()  # Arrow keeps what it freed, more than these columns take
+    return columns
+
+
 def distinct(parts: Sequence[Names]) -> Names:
     """Returns the distinct texts of all parts."""
     chunked: Any = pa.chunked_array([part.array for part in parts], type=pa.string())
