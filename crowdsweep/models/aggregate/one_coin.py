@@ -213,7 +213,7 @@ def _counted(
 def _table(crowds: StackedCrowds, state: State) -> ItemProbs:
     """Returns the posterior of all items."""
     shape, many = (crowds.n_items, crowds.n_classes), crowds.n_classes > _MANY
-    table = sparse_zeros(shape, crowds.answers.nnz) if many else np.empty(shape)
+    table = sparse_zeros(shape, crowds.n_items) if many else np.empty(shape)  # an item mostly has one likely class
     for piece, posterior, _ in _posteriors(crowds, state.accuracy, state.class_shares):
         if many:
             there = np.nonzero(posterior > _NEGLIGIBLE)
