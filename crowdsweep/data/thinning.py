@@ -76,17 +76,19 @@ def keep_for_fit(
         Mask of the rows to keep; the others are held out.
     """
     bundle, first = _first_rows(annotations, bundles)
+    n_bundles = len(first)
+    del first  # takes as much room as the two columns that are drawn by
     # Each item keeps the bundle with its lowest draw: for the items of one unit this is mostly the same bundle.
-    of_row = draws.integers(1 << 32, size=len(first), dtype=np.uint32)[bundle]
+    of_row = draws.integers(1 << 32, size=n_bundles, dtype=np.uint32)[bundle]
     answered = np.flatnonzero(annotations.labels_per_item)
     least = np.minimum.reduceat(of_row, annotations.item_pointers[answered]) if len(of_row) else of_row
     lowest = np.flatnonzero(of_row == np.repeat(least, annotations.labels_per_item[answered]))
     lowest = lowest[np.diff(annotations.item[lowest], prepend=-1) != 0]  # of equal draws, the first
-    spare = np.ones(len(first), dtype=bool)
+    spare = np.ones(n_bundles, dtype=bool)
     spare[bundle[lowest]] = False
-    kept, order = np.ones(len(first), dtype=bool), np.flatnonzero(spare).astype(np.int32)
+    kept, order = np.ones(n_bundles, dtype=bool), np.flatnonzero(spare).astype(np.int32)
     draws.shuffle(order)
-    kept[order[: round(heldout * len(first))]] = False
+    kept[order[: round(heldout * n_bundles)]] = False
     return kept[bundle]
 
 
