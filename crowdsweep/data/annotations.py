@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Int32
+from jaxtyping import Int, Int32
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
@@ -29,6 +29,7 @@ from crowdsweep.data import bounds
 from crowdsweep.errors import DataError
 
 Forgotten = tuple[Pointers, AnnotatorCodes]
+_PIECE = 1 << 16  # rows at a time, whose temporaries a core's cache holds
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,36 +76,34 @@ class Annotations:
         probability: np.ndarray | None = None,
         anonymous: bool = False,
     ) -> "Annotations":
-        """Sorts the rows, checks them and freezes the arrays. O(A log A).
+        """Checks the rows, sorts them and freezes the arrays. O(A log A).
+
+        Of rows that are sorted already, columns of int32 are kept, not copied: do not write to them afterwards.
 
         Raises:
             DataError: the arrays differ in length, a code lies outside its declared size, a weight is not positive
                 and finite, or a probability lies outside [0, 1].
         """
-        columns: dict[str, tuple[np.ndarray, int]] = {
-            "item": (np.asarray(item), n_items),
-            "annotator": (np.asarray(annotator), n_annotators),
-            "label": (np.asarray(label), n_classes),
-        }
-        lengths = {name: len(codes) for name, (codes, _) in columns.items()}
+        keys = [np.asarray(column) for column in (item, annotator, label)]
+        del item, annotator, label  # what the caller does not hold either goes when the sort has no need of it
+        sizes = {"item": n_items, "annotator": n_annotators, "label": n_classes}
+        lengths = {name: len(codes) for name, codes in zip(sizes, keys, strict=True)}
         for name, extra in (("weight", weight), ("probability", probability)):
             if extra is not None:
                 lengths[name] = len(extra)
         if len(set(lengths.values())) > 1:
             raise DataError(f"annotations: expected columns of one length, got {lengths}")
-        for name, (codes, size) in columns.items():
-            _check_codes(name, codes, size)
+        _check_codes(keys, sizes)
         if weight is not None and not (np.isfinite(weight).all() and (weight > 0).all()):
             bad = int(np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))[0])
             raise DataError(f"annotations, row {bad}: expected a positive finite weight, got {weight[bad]}")
         if probability is not None and not ((probability >= 0) & (probability <= 1)).all():
             bad = int(np.flatnonzero(~((probability >= 0) & (probability <= 1)))[0])
             raise DataError(f"annotations, row {bad}: expected a probability in [0, 1], got {probability[bad]}")
-        keys = [column for column, _ in columns.values()]
         extras = [extra for extra in (weight, probability) if extra is not None]
         # Parts of a sorted container are sorted already: this check is O(A), whereas sorting would dominate loading.
         if _is_sorted([*keys, *extras]):
-            keys = [column.astype(np.int32) for column in keys]
+            keys = [column.astype(np.int32, copy=False) for column in keys]
         elif extras or n_items * n_annotators * n_classes >= 2**63:
             order = np.lexsort([*keys, *extras][::-1])
             keys = [column[order].astype(np.int32, copy=False) for column in keys]
@@ -155,23 +154,27 @@ class Annotations:
     @cached_property
     def item_pointers(self) -> Pointers:
         """CSR pointers: the rows of item i are `item_pointers[i]:item_pointers[i + 1]`. Length n_items + 1."""
-        return read_only(_pointers(np.bincount(self.item, minlength=self.n_items)))
+        return read_only(np.searchsorted(self.item, np.arange(self.n_items + 1, dtype=np.int32)))
 
     @cached_property
-    def by_annotator(self) -> Pointers:
+    def by_annotator(self) -> Int32[np.ndarray, " annotations"]:
         """Row numbers ordered by annotator (stable): the CSC view. Length A."""
-        return read_only(np.argsort(self.annotator, kind="stable").astype(np.int64))
+        return read_only(grouped(self.annotator, self.n_annotators)[0])
 
     @cached_property
     def annotator_pointers(self) -> Pointers:
         """CSC pointers into `by_annotator`. Length n_annotators + 1."""
-        return read_only(_pointers(np.bincount(self.annotator, minlength=self.n_annotators)))
+        counts = np.zeros(self.n_annotators + 1, dtype=np.int64)
+        step = max(_PIECE, self.n_annotators)
+        for start in range(0, len(self), step):  # counting makes copies in eight bytes
+            counts[1:] += np.bincount(self.annotator[start : start + step], minlength=self.n_annotators)
+        return read_only(np.cumsum(counts))
 
     @cached_property
     def pair_starts(self) -> Pointers:
         """Number of the first row of each (item, annotator) pair, ascending."""
         begins = np.ones(len(self), dtype=bool)
-        begins[1:] = (np.diff(self.item) != 0) | (np.diff(self.annotator) != 0)
+        begins[1:] = (self.item[1:] != self.item[:-1]) | (self.annotator[1:] != self.annotator[:-1])
         return read_only(np.flatnonzero(begins).astype(np.int64))
 
     @property
@@ -302,8 +305,19 @@ class Annotations:
         digest.update(repr((self.n_items, self.n_annotators, self.n_classes, self.anonymous)).encode())
         for name in ("item", "annotator", "label", "weight", "probability"):
             column = getattr(self, name)
-            digest.update(name.encode() + (b"-" if column is None else column.tobytes()))
+            digest.update(name.encode())
+            digest.update(b"-" if column is None else column)
         return digest.hexdigest()
+
+
+def grouped(
+    codes: Int[np.ndarray, " rows"], n_codes: int
+) -> tuple[Int32[np.ndarray, " rows"], Int32[np.ndarray, " pointers"]]:
+    """Returns the row numbers ordered by code, equal codes in their order, and where the rows of each code begin and
+    the last end. By counting: O(rows + codes)."""
+    entries = (np.ones(len(codes), dtype=np.int8), codes, np.arange(len(codes) + 1, dtype=np.int32))
+    table = sp.csr_array(entries, shape=(len(codes), n_codes)).tocsc()
+    return table.indices, table.indptr
 
 
 def summed_by_item(weight: np.ndarray, column: np.ndarray, ends: Pointers, n_columns: int) -> sp.csr_array:
@@ -321,13 +335,13 @@ def summed_by_item(weight: np.ndarray, column: np.ndarray, ends: Pointers, n_col
     return table
 
 
-def _check_codes(name: str, codes: np.ndarray, size: int) -> None:
-    if codes.ndim != 1 or codes.dtype.kind not in "iu":
-        raise DataError(f"annotations, {name}: expected a vector of integer codes, got {codes.dtype} {codes.shape}")
-    outside = (codes < 0) | (codes >= size)
-    if outside.any():
-        row = int(np.flatnonzero(outside)[0])
-        raise DataError(f"annotations, row {row}: expected {name} codes in [0, {size}), got {codes[row]}")
+def _check_codes(keys: list[np.ndarray], sizes: dict[str, int]) -> None:
+    for codes, (name, size) in zip(keys, sizes.items(), strict=True):
+        if codes.ndim != 1 or codes.dtype.kind not in "iu":
+            raise DataError(f"annotations, {name}: expected a vector of integer codes, got {codes.dtype} {codes.shape}")
+        if len(codes) and not 0 <= codes.min() <= codes.max() < size:
+            row = int(np.flatnonzero((codes < 0) | (codes >= size))[0])
+            raise DataError(f"annotations, row {row}: expected {name} codes in [0, {size}), got {codes[row]}")
 
 
 def _is_sorted(keys: list[np.ndarray]) -> bool:
@@ -341,22 +355,18 @@ def _is_sorted(keys: list[np.ndarray]) -> bool:
 
 
 def _sorted_codes(keys: list[np.ndarray], n_annotators: int, n_classes: int) -> list[Int32[np.ndarray, " annotations"]]:
-    """Returns the rows sorted by item, annotator and label; each row is packed into one integer to sort it."""
-    item, annotator, label = keys
-    joined = item.astype(np.int64)
-    joined *= n_annotators
-    joined += annotator
-    joined *= n_classes
-    joined += label
+    """Returns the rows sorted by item, annotator and label; each row is packed into one integer to sort it.
+
+    `keys` is emptied, so that of the columns and their sorted copies only one are held.
+    """
+    joined = keys.pop(0).astype(np.int64)
+    for size in (n_annotators, n_classes):
+        joined *= size
+        joined += keys.pop(0)
     joined.sort()
-    label = (joined % n_classes).astype(np.int32)
-    joined //= n_classes
-    annotator = (joined % n_annotators).astype(np.int32)
-    joined //= n_annotators
-    return [joined.astype(np.int32), annotator, label]
-
-
-def _pointers(counts: np.ndarray) -> np.ndarray:
-    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=pointers[1:])
-    return pointers
+    item, annotator, label = (np.empty(len(joined), dtype=np.int32) for _ in range(3))
+    for start in range(0, len(joined), _PIECE):
+        part = slice(start, start + _PIECE)
+        pair, label[part] = np.divmod(joined[part], n_classes)
+        item[part], annotator[part] = np.divmod(pair, n_annotators)
+    return [item, annotator, label]

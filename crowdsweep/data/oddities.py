@@ -21,6 +21,7 @@ from crowdsweep.data.feature_oddities import odd_features
 from crowdsweep.data.spelling import alike, alike_names, misspelled
 from crowdsweep.paths import is_file
 
+_PIECE = 1 << 20  # rows at a time
 _FEW = 20  # labels; with fewer, nothing can be said
 _JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
 
@@ -252,26 +253,31 @@ def _packed(annotations: Annotations) -> np.ndarray:
 
 def _repeats(annotations: Annotations) -> tuple[np.ndarray, np.ndarray]:
     """Returns the packed pairs with the same label twice, and those with different labels."""
-    packed = _packed(annotations)
-    again = packed[1:] == packed[:-1]  # rows are sorted by (item, annotator, label)
-    same = annotations.label[1:] == annotations.label[:-1]
-    return np.unique(packed[1:][again & same]), np.unique(packed[1:][again & ~same])
+    again = np.ones(len(annotations), dtype=bool)  # rows are sorted by (item, annotator, label)
+    again[annotations.pair_starts] = False
+    rows = np.flatnonzero(again)
+    same = annotations.label[rows] == annotations.label[rows - 1]
+    packed = (annotations.item[rows].astype(np.int64) << 32) | annotations.annotator[rows]
+    return np.unique(packed[same]), np.unique(packed[~same])
 
 
 def _unconnected(annotations: Annotations) -> np.ndarray:
-    """Returns the active annotators outside the largest component of the graph of items and annotators."""
-    n = annotations.n_items + annotations.n_annotators
-    edges = (np.ones(len(annotations)), (annotations.item, annotations.annotator + annotations.n_items))
-    _, component = connected_components(sp.coo_array(edges, shape=(n, n)), directed=False)
+    """Returns the active annotators outside the largest group that items connect."""
+    n = annotations.n_annotators
+    group = np.arange(n)
+    step = max(_PIECE, n)  # a graph of all rows would take many times their room
+    for start in range(0, len(annotations), step):
+        item, annotator = (column[start : start + step + 1] for column in (annotations.item, annotations.annotator))
+        met = np.flatnonzero(item[1:] == item[:-1])  # a row and the next one are of one item
+        edges = (np.ones(len(met)), (group[annotator[met]], group[annotator[met + 1]]))
+        group = connected_components(sp.coo_array(edges, shape=(n, n)), directed=False)[1][group]
     active = np.flatnonzero(annotations.labels_per_annotator > 0)
-    of_annotator = component[annotations.n_items :][active]
-    largest = np.bincount(of_annotator).argmax()
-    return active[of_annotator != largest]
+    return active[group[active] != np.bincount(group[active]).argmax()]
 
 
 def _one_class_annotators(annotations: Annotations) -> np.ndarray:
-    used = sp.coo_array(
-        (np.ones(len(annotations)), (annotations.annotator, annotations.label)),
-        shape=(annotations.n_annotators, annotations.n_classes),
-    ).tocsr()
-    return np.flatnonzero((np.diff(used.indptr) == 1) & (annotations.labels_per_annotator > 1))
+    first = np.full(annotations.n_annotators, annotations.n_classes, dtype=np.int32)
+    last = np.full(annotations.n_annotators, -1, dtype=np.int32)
+    np.minimum.at(first, annotations.annotator, annotations.label)
+    np.maximum.at(last, annotations.annotator, annotations.label)
+    return np.flatnonzero((first == last) & (annotations.labels_per_annotator > 1))

@@ -10,14 +10,18 @@ from jaxtyping import Bool, Int32, Int64
 from crowdsweep.data.annotations import Annotations
 
 RowMask = Bool[np.ndarray, " annotations"]
-Bundles = Int64[np.ndarray, " annotations"]  # a number for each row, equal for rows that stay together
+Bundles = Int32[np.ndarray, " annotations"] | Int64[np.ndarray, " annotations"]
+"""A number for each row, equal for rows that stay together."""
 UnitOfItem = Int32[np.ndarray, " items"]
 
 
 def pairs_of(annotations: Annotations, unit: UnitOfItem | None = None) -> Bundles:
     """Returns the bundle of each row: one for each pair of annotator and item (with `unit`: unit). O(A log A)."""
-    place = annotations.item if unit is None else unit[annotations.item]
-    return place.astype(np.int64) * annotations.n_annotators + annotations.annotator
+    if unit is None:
+        begins = np.zeros(len(annotations), dtype=bool)
+        begins[annotations.pair_starts] = True
+        return np.cumsum(begins, dtype=np.int32)
+    return unit[annotations.item].astype(np.int64) * annotations.n_annotators + annotations.annotator
 
 
 def keep_labels(
@@ -72,17 +76,19 @@ def keep_for_fit(
         Mask of the rows to keep; the others are held out.
     """
     bundle, first = _first_rows(annotations, bundles)
-    draw = draws.integers(1 << 32, size=len(first))
+    n_bundles = len(first)
+    del first  # takes as much room as the two columns that are drawn by
     # Each item keeps the bundle with its lowest draw: for the items of one unit this is mostly the same bundle.
-    of_row = draw[bundle]
+    of_row = draws.integers(1 << 32, size=n_bundles, dtype=np.uint32)[bundle]
     answered = np.flatnonzero(annotations.labels_per_item)
     least = np.minimum.reduceat(of_row, annotations.item_pointers[answered]) if len(of_row) else of_row
     lowest = np.flatnonzero(of_row == np.repeat(least, annotations.labels_per_item[answered]))
     lowest = lowest[np.diff(annotations.item[lowest], prepend=-1) != 0]  # of equal draws, the first
-    spare = np.ones(len(first), dtype=bool)
+    spare = np.ones(n_bundles, dtype=bool)
     spare[bundle[lowest]] = False
-    kept = np.ones(len(first), dtype=bool)
-    kept[draws.permutation(np.flatnonzero(spare))[: round(heldout * len(first))]] = False
+    kept, order = np.ones(n_bundles, dtype=bool), np.flatnonzero(spare).astype(np.int32)
+    draws.shuffle(order)
+    kept[order[: round(heldout * n_bundles)]] = False
     return kept[bundle]
 
 
@@ -92,7 +98,7 @@ def _first_rows(annotations: Annotations, bundles: Bundles | None) -> tuple[Bund
         return np.arange(len(annotations)), np.arange(len(annotations))
     if (bundles[1:] >= bundles[:-1]).all():  # mostly so, as rows are sorted by item and annotator
         begins = np.diff(bundles, prepend=-1) != 0
-        return np.cumsum(begins) - 1, np.flatnonzero(begins)
+        return np.cumsum(begins, dtype=np.int32) - 1, np.flatnonzero(begins)
     _, first, code = np.unique(bundles, return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int64)
     number[np.argsort(first)] = np.arange(len(first))

@@ -50,7 +50,7 @@ def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
                 parts[role].add(batch[name])
     except DataError:  # reading row by row reports the place more precisely
         return None
-    whole = {role: parts.pop(role).joined() for role in columns}
+    whole = tables.whole(parts)
     first_line = ("line", 2) if n_lines is not None else ("row", 1)
     lines_known = n_lines is None or n_lines == len(whole["label"].codes) + 1
     return _taken(path, whole, asked, first_line if lines_known else None)

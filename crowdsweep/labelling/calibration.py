@@ -106,7 +106,9 @@ def calibrate(fitted: Fitted) -> Calibrations:
 
 def answers_per_item(annotations: Annotations, *, multilabel: bool) -> Float64[np.ndarray, " items"]:
     """Returns the number of answers of each item; in multi-label data, all rows of one annotator are one answer."""
-    item = annotations.item[annotations.pair_starts] if multilabel else annotations.item
+    if not multilabel:
+        return annotations.labels_per_item.astype(np.float64)
+    item = annotations.item[annotations.pair_starts]
     return np.bincount(item, minlength=annotations.n_items).astype(np.float64)
 
 

@@ -20,6 +20,7 @@ from crowdsweep.labelling.crowd import Crowd
 from crowdsweep.labelling.others import Codes, Matrices, answers_alone, answers_and_others
 from crowdsweep.labelling.questions import Questions
 from crowdsweep.labelling.temperature import said_by
+from crowdsweep.models._em import chunks
 
 _STEPS = 10  # of EM, which starts near its solution
 _AS_IF = 0.5  # right pseudo-answers, and as many wrong ones, added to an annotator's own
@@ -53,10 +54,14 @@ def ends_by_accuracy(
 
 
 def _learned(questions: Questions, matrices: Matrices, code: Codes) -> Column:
-    believed = answers_alone(questions, matrices)[questions.question, questions.answer]
-    right = questions.weight * said_by(questions.certainty, believed, questions.n_answers)
-    n = np.bincount(questions.annotator, weights=questions.weight)[code]
-    return (np.bincount(questions.annotator, weights=right)[code] + _AS_IF) / (n + 2 * _AS_IF)
+    alone = answers_alone(questions, matrices)
+    n, right = np.zeros((2, int(code.max()) + 1))
+    for part in chunks(len(questions.question), 1):
+        believed = alone[questions.question[part], questions.answer[part]]
+        said = said_by(questions.certainty[part], believed, questions.n_answers)
+        np.add.at(n, questions.annotator[part], questions.weight[part])
+        np.add.at(right, questions.annotator[part], questions.weight[part] * said)
+    return (right[code] + _AS_IF) / (n[code] + 2 * _AS_IF)
 
 
 def _by_accuracy(accuracy: Column, errors: Confusion, kinds: int) -> Matrices:

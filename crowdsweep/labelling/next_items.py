@@ -53,7 +53,9 @@ def whom_to_ask(
     ]
     best = code[np.argsort(-np.array(worth), kind="stable")[:CANDIDATES]]
     known = matrices(best)
-    answered = np.isin(questions.annotator, best)
+    asked = np.zeros(int(questions.annotator.max()) + 1, dtype=bool)
+    asked[best] = True
+    answered = asked[questions.annotator]
     pairs = set(zip(questions.question[answered].tolist(), questions.annotator[answered].tolist(), strict=True))
     found: list[list[int]] = []
     for start in range(0, len(wanted), CHUNK):

@@ -169,7 +169,7 @@ def _total(questions: Questions, matrices: Matrices | None) -> Float64[np.ndarra
     code, size = questions.by_annotator[1], questions.n_answers
     few = questions.plain and questions.kinds == 1 and len(code) * size**2 <= len(questions.answer)
     if few and matrices is not None:  # matrices no larger than the answers: the same sums at once
-        return total + questions.answered @ _by_answer(np.log(np.maximum(matrices(code), _LEAST_SAID)))
+        return total + questions.sums_of_cells(_by_answer(np.log(np.maximum(matrices(code), _LEAST_SAID))))
     summed = np.zeros(total.shape[::-1])
     for rows in _chunks(questions):
         question, said = questions.question[rows.own], _said(questions, rows, matrices)

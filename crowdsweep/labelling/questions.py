@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float64, Int, Int64
+from jaxtyping import Float64, Int
 from scipy import sparse as sp
 
 from crowdsweep.arrays import ItemProbs
-from crowdsweep.data.annotations import Annotations
+from crowdsweep.data.annotations import Annotations, grouped
 from crowdsweep.data.choices import choices_of
 from crowdsweep.metrics.items import as_binary
+from crowdsweep.models._em import chunks
 
-Order = Int64[np.ndarray, " _"]
+Order = Int[np.ndarray, " _"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,21 +46,26 @@ class Questions:
     def by_annotator(self) -> tuple[Order, Order, Order]:
         """The rows sorted by annotator, otherwise in their order; the annotators who have rows, ascending; the end of
         each one's rows."""
-        order = np.argsort(self.annotator, kind="stable")
-        sorted_codes = self.annotator[order]
-        first = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
-        return order, sorted_codes[first].astype(np.int64), np.append(first[1:], len(order))
+        order, pointers = grouped(self.annotator, int(self.annotator.max(initial=-1)) + 1)
+        code = np.flatnonzero(np.diff(pointers))
+        return order, code, pointers[1:][code]
 
-    @cached_property
-    def answered(self) -> sp.csr_array:
-        """Sparse matrix [questions, annotators * answers] with a one for each row of single-label data. Annotators are
-        those of `by_annotator`."""
+    def sums_of_cells(self, table: Float64[np.ndarray, "cells answers"]) -> Float64[np.ndarray, "questions answers"]:
+        """Returns for each question of single-label data the sum over its rows of the table's row for their annotator
+        and answer. The table has `n_answers` rows for each annotator of `by_annotator`.
+
+        The sparse matrix of that product would take as much room as the answers, so it is made some questions at a
+        time."""
         code = self.by_annotator[1]
         place = np.zeros(int(code[-1]) + 1, dtype=np.int32)
         place[code] = np.arange(len(code)) * self.n_answers
-        ends = np.append(0, np.cumsum(np.bincount(self.question, minlength=len(self.posterior))))
-        cells = (np.ones(len(self.answer)), place[self.annotator] + self.answer, ends.astype(np.int32))
-        return sp.csr_array(cells, shape=(len(self.posterior), len(code) * self.n_answers))
+        sums = np.empty((len(self.posterior), table.shape[1]))
+        for part in chunks(len(sums), self.n_answers):
+            ends = np.searchsorted(self.question, np.arange(part.start, part.stop + 1, dtype=self.question.dtype))
+            rows = slice(ends[0], ends[-1])
+            cells = (np.ones(ends[-1] - ends[0]), place[self.annotator[rows]] + self.answer[rows], ends - ends[0])
+            sums[part] = sp.csr_array(cells, shape=(len(ends) - 1, len(table))) @ table
+        return sums
 
     @property
     def plain(self) -> bool:

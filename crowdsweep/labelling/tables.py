@@ -74,14 +74,16 @@ def _agreement(
 ) -> tuple[Int64[np.ndarray, " items"], Float64[np.ndarray, " items"]]:
     """Returns the number of answers of each item, and the share of them (multi-label: of single classes) that agree
     with its label."""
-    if multilabel:
-        choices = choices_of(rows)
-        item, says = choices.item, ((choices.chosen.toarray() > 0.5) == chosen[choices.item]).sum(axis=1)
-    else:
-        item, says = rows.item, chosen[rows.item] == rows.label
-    given = np.bincount(item, minlength=len(chosen))
-    possible = given * rows.n_classes if multilabel else given
-    return given, ratio(np.bincount(item, weights=says, minlength=len(chosen)), possible, at_zero=0.0)
+    if not multilabel:
+        agreeing = np.zeros(len(rows) + 1, dtype=np.int32)
+        np.cumsum(chosen[rows.item] == rows.label, out=agreeing[1:])
+        given, ends = rows.labels_per_item, rows.item_pointers
+        return given, ratio(np.diff(agreeing[ends]).astype(np.float64), given, at_zero=0.0)
+    choices = choices_of(rows)
+    says = ((choices.chosen.toarray() > 0.5) == chosen[choices.item]).sum(axis=1)
+    given = np.bincount(choices.item, minlength=len(chosen))
+    agreeing = np.bincount(choices.item, weights=says, minlength=len(chosen))
+    return given, ratio(agreeing, given * rows.n_classes, at_zero=0.0)
 
 
 def chosen_of(probs: ItemProbs, *, multilabel: bool) -> tuple[Chosen, Float64[np.ndarray, " items"]]:
@@ -137,7 +139,8 @@ def answers_table(labelled: Labelled) -> pa.Table:
         item, annotator, chosen = rows.item, rows.annotator, rows.label
         probability = _right(rows, labelled)
         doubted = probability < DOUBTED
-    order = np.argsort(probability, kind="stable")
+    # Columns are made in this order, so that none is held twice.
+    order = np.argsort(probability, kind="stable").astype(np.int32)
     who = (dataset.annotator_names, annotator[order]) if not rows.anonymous else ([""], np.zeros_like(annotator))
 
     def label(names: Sequence[str]) -> Any:
@@ -204,8 +207,8 @@ def texts_at(names: Sequence[str], codes: np.ndarray) -> Any:
 
 
 def coded_texts(names: Sequence[str], codes: np.ndarray) -> Any:
-    """Returns the same as a column of codes, four bytes per row; `with_texts` turns them into texts."""
-    indices: Any = pa.array(codes.astype(np.int32, copy=False))
+    """Returns the same as a column of codes, one to four bytes per row; `with_texts` turns them into texts."""
+    indices: Any = pa.array(codes.astype(np.min_scalar_type(-max(len(names), 1)), copy=False))
     return pa.DictionaryArray.from_arrays(indices, Names.of(names).array)
 
 

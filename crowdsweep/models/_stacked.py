@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float64, Int32, Int64, Shaped
+from jaxtyping import Float64, Int, Int32, Int64, Shaped
 
 from crowdsweep.data.annotations import Annotations, summed_by_item
 
@@ -105,10 +105,8 @@ class StackedCrowds:
 
     def vote_sums(self, per_entry: Float64[np.ndarray, " entries"]) -> Float64[np.ndarray, "items classes"]:
         """Sums over the answers to each item that name each label, of a number for each entry of `answers`."""
-        item = np.repeat(np.arange(self.n_items), np.diff(self.answers.indptr))
-        cell = item * self.n_classes + self.column_label[self.answers.indices]
-        sums = np.bincount(cell, weights=per_entry, minlength=self.n_items * self.n_classes)
-        return sums.astype(np.float64, copy=False).reshape(-1, self.n_classes)  # no entries: integers
+        entries = (per_entry, self.column_label[self.answers.indices], self.answers.indptr)
+        return sp.csr_array(entries, shape=(self.n_items, self.n_classes)).toarray()
 
     def label_sums(self, per_column: Float64[np.ndarray, " columns *shape"]) -> Float64[np.ndarray, " labels *shape"]:
         """Sums over the columns of each label."""
@@ -251,7 +249,8 @@ def weights_of(part: Annotations) -> Float64[np.ndarray, " annotations"]:
 def _one_crowd(part: Annotations) -> StackedCrowds:
     n_classes = part.n_classes
     weight = weights_of(part)
-    ends, code = part.item_pointers, part.annotator.astype(np.int64)
+    ends = part.item_pointers
+    code = part.annotator.astype(np.int32 if part.n_annotators * n_classes < 2**31 else np.int64)
     code *= n_classes
     if part.soft_labels is None:
         code += part.label
@@ -278,8 +277,8 @@ def _one_crowd(part: Annotations) -> StackedCrowds:
 
 
 def _distinct(
-    codes: Int64[np.ndarray, " rows"], size: int
-) -> tuple[Int64[np.ndarray, " distinct"], Int32[np.ndarray, " rows"]]:
+    codes: Int[np.ndarray, " rows"], size: int
+) -> tuple[Int[np.ndarray, " distinct"], Int32[np.ndarray, " rows"]]:
     """Returns the distinct codes, ascending, and which of them each row has. By a table of all possible codes, which
     takes an eighth of the time of `np.unique`, where it has at most a few times as many entries as there are rows.
     """

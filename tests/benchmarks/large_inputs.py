@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-PROMISED = {"init": (8.0, 150.0), "data check": (4.0, 100.0), "label": (40.0, 200.0)}
+PROMISED = {"init": (8.0, 90.0), "data check": (4.0, 60.0), "label": (40.0, 110.0)}
 """Processor seconds and MB for each million labels."""
 MANY_CLASSES = {"init": (10.0, 500.0), "data check": (10.0, 500.0), "label": (60.0, 1000.0)}
 """Processor seconds and MB."""

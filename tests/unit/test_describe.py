@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse as sp
+from scipy.sparse.csgraph import connected_components
 
+from crowdsweep.data import oddities
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
@@ -133,3 +136,28 @@ def test_units_are_counted() -> None:
     tokens = dataset([(0, 0, 0), (1, 0, 1), (2, 0, 1)], 3, 1, 2)
     tokens = replace(tokens, items=Items(n_items=3, unit=np.array([0, 0, 1], dtype=np.int32)))
     assert describe(tokens)["units"] == 2
+
+
+@pytest.mark.parametrize("n_rows", [30, 60, 90])
+def test_groups_of_annotators_are_those_of_one_graph_of_all_rows(n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oddities, "_PIECE", 1)  # then as many rows at a time as there are annotators
+    random = np.random.default_rng(n_rows)
+    rows = np.column_stack(
+        [random.integers(60, size=n_rows), random.integers(40, size=n_rows), random.integers(3, size=n_rows)]
+    )
+    data = dataset([tuple(row) for row in rows.tolist()], 60, 40, 3)
+    graph = sp.coo_array((np.ones(n_rows), (rows[:, 0], rows[:, 1] + 60)), shape=(100, 100))
+    group = connected_components(graph, directed=False)[1][60:]
+    active = np.unique(rows[:, 1])
+    sizes = np.bincount(group[active])
+    found = {odd.kind: odd for odd in odd_things(data)}
+    apart = found.get("annotators that share no item with the largest group")
+    assert (0 if apart is None else apart.count) == len(active) - sizes.max()
+    if apart is not None and (sizes == sizes.max()).sum() == 1:
+        assert (
+            apart.examples
+            == tuple(data.annotator_names[code] for code in active if sizes[group[code]] < sizes.max())[:5]
+        )
+    one_class = [len(set(rows[rows[:, 1] == code, 2])) == 1 < (rows[:, 1] == code).sum() for code in range(40)]
+    only = found.get("annotators who use one class only")
+    assert (0 if only is None else only.count) == sum(one_class)

@@ -85,7 +85,8 @@ def read_folder(
     annotator_names = (
         None if answers.annotator is None else order_annotators(folder, answers.annotator.texts, about.missing)
     )
-    annotations = _annotations(source, answers, classes, item_names, annotator_names)
+    answers = answers.among(item_names, annotator_names)
+    annotations = _annotations(source, answers, classes)
     place = item_names.places_of(table["item"])
     return CrowdDataset(
         name=about.name,
@@ -149,7 +150,7 @@ def _features_of_answers(
     answers = folder_files.read_answers(source, classes, condition)
     answers = answers.keep(item_names.places_of(answers.item.texts)[answers.item.codes] >= 0)
     annotator_names = None if answers.annotator is None else answers.annotator.texts
-    heard = _annotations(source, answers, classes, item_names, annotator_names)
+    heard = _annotations(source, answers.among(item_names, annotator_names), classes)
     if classes.joined:
         choices = choices_of(heard)
         shares, evenly = choices.shares(), 0.5
@@ -193,9 +194,8 @@ def _order_items(
     return listed.take(order), unit[order].astype(np.int32)
 
 
-def _annotations(
-    source: Path, answers: Answers, classes: Classes, item_names: Names, annotator_names: Names | None
-) -> Annotations:
+def _annotations(source: Path, answers: Answers, classes: Classes) -> Annotations:
+    """Returns the rows of answers that are coded among the names of all items and annotators (`Answers.among`)."""
     rows, label = classes.rows(answers.label, source)
     probability = None if answers.probability is None else answers.probability[rows]
     empty = np.flatnonzero(answers.label.codes == answers.label.texts.find(""))
@@ -206,20 +206,20 @@ def _annotations(
             np.append(cast("np.ndarray", rows), empty),
             np.append(label, np.zeros_like(label, shape=len(empty))),
         )
-    item = item_names.places_of(answers.item.texts)[answers.item.codes[rows]]
-    if answers.annotator is None or annotator_names is None:
+    item, n_items = answers.item.codes[rows], len(answers.item.texts)
+    if answers.annotator is None:
         count = np.asarray(answers.count, dtype=np.int64)[rows]
         return Annotations.from_votes(
-            item=item, label=label, count=count, n_items=len(item_names), n_classes=len(classes.names)
+            item=item, label=label, count=count, n_items=n_items, n_classes=len(classes.names)
         )
     return Annotations.of(
         item=item,
-        annotator=annotator_names.places_of(answers.annotator.texts)[answers.annotator.codes[rows]],
+        annotator=answers.annotator.codes[rows],
         label=label,
         weight=None if answers.weight is None else answers.weight[rows],
         probability=probability,
-        n_items=len(item_names),
-        n_annotators=len(annotator_names),
+        n_items=n_items,
+        n_annotators=len(answers.annotator.texts),
         n_classes=len(classes.names),
     )
 

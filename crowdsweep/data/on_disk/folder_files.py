@@ -1,7 +1,7 @@
 """Reads the files of a dataset folder with answers, classes and features, checked row by row."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +99,11 @@ class Answers:
     count: Float64[np.ndarray, " rows"] | None = None
     left_out: MissingLabels = field(default_factory=MissingLabels)
     asked: Names = field(default_factory=lambda: Names.of([]))
+
+    def among(self, items: Names, annotators: Names | None) -> "Answers":
+        """Returns the same rows, with items and annotators as codes into these names."""
+        annotator = None if self.annotator is None or annotators is None else self.annotator.among(annotators)
+        return replace(self, item=self.item.among(items), annotator=annotator)
 
     def keep(self, mask: Bool[np.ndarray, " rows"]) -> "Answers":
         """Returns only the rows where the mask is true, without `left_out` and `asked`."""
@@ -213,7 +218,7 @@ def read_answers(path: Path, classes: Classes, where: str | None) -> Answers:
                 if name == "probability":
                     _check_sure(path, first, batch["label"], values, mask)
                 numbers.setdefault(name, []).append(values[mask])
-    answers = {name: columns.pop(name).joined() for name in texts}
+    answers = tables.whole(columns)
     if filtered and not len(answers["item"].codes):
         raise DataError(f"{path}: expected rows with {where}, found none; values there: {', '.join(sorted(seen)[:5])}")
     joined = {name: np.concatenate([np.empty(0), *parts]) for name, parts in numbers.items()}

@@ -150,6 +150,11 @@ class Column:
         """Returns the first row with that code."""
         return int(np.flatnonzero(self.codes == code)[0])
 
+    def among(self, names: Names) -> "Column":
+        """Returns the same texts as codes into `names`, which has all of them."""
+        indices: Any = pa.array(names.places_of(self.texts)[self.codes])
+        return Column(pa.DictionaryArray.from_arrays(indices, names.array))
+
     def keep(self, mask: np.ndarray) -> "Column":
         """Returns the rows where the mask is true, with only the texts that they use."""
         return _only_used(self.array.filter(pa.array(mask)))
@@ -193,6 +198,13 @@ class Stacking:
         """Returns all rows as one column with one set of codes."""
         chunked: Any = pa.chunked_array([part.array for part in self._parts], type=_CODED)  # pyright: ignore[reportCallIssue, reportArgumentType] - stubs lack dictionaries
         return Column(chunked.unify_dictionaries().combine_chunks())
+
+
+def whole(parts: dict[str, Stacking]) -> dict[str, Column]:
+    """Returns all rows of these columns; `parts` is emptied, so that no column is held twice."""
+    columns = {name: parts.pop(name).joined() for name in list(parts)}
+    pa.default_memory_pool().release_unused()  # Arrow keeps what it freed, more than these columns take
+    return columns
 
 
 def distinct(parts: Sequence[Names]) -> Names:

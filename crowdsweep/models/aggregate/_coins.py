@@ -6,10 +6,11 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, ratio
-from crowdsweep.models._em import ColumnProbs, PerReplica, StackedCrowds
+from crowdsweep.models._em import ColumnProbs, PerReplica, StackedCrowds, chunks
 
 Accuracies = Float64[np.ndarray, " annotators"]
 RightAndAll = tuple[Accuracies, Accuracies]
+_ITEMS = 1 << 16  # whose answers are looked at together
 PerEntry = Float64[np.ndarray, " entries"]  # of `StackedCrowds.answers`
 
 
@@ -88,8 +89,15 @@ def right_answers(crowds: StackedCrowds, posterior: ItemProbs) -> RightAndAll:
         crowds: the annotations.
         posterior: of the class of each item.
     """
-    item = np.repeat(np.arange(crowds.n_items), np.diff(crowds.answers.indptr))
-    return right_entries(crowds, posterior[item, crowds.column_label[crowds.answers.indices]])
+    answers = crowds.answers
+    right, total = np.zeros((2, crowds.n_annotators))
+    for items in chunks(crowds.n_items, 1, _ITEMS):
+        ends = answers.indptr[items.start : items.stop + 1]
+        entries, item = slice(ends[0], ends[-1]), np.repeat(np.arange(items.start, items.stop), np.diff(ends))
+        column, weight = answers.indices[entries], answers.data[entries]
+        np.add.at(right, crowds.column_annotator[column], weight * posterior[item, crowds.column_label[column]])
+        np.add.at(total, crowds.column_annotator[column], weight)
+    return right, total
 
 
 def right_of_counts(crowds: StackedCrowds, counts: ColumnProbs) -> RightAndAll:

@@ -86,9 +86,9 @@ def pairs_of(
     answers.sort_indices()
     item = np.repeat(np.arange(crowds.n_items, dtype=np.int32), np.diff(answers.indptr))
     annotator = crowds.column_annotator[answers.indices]
-    begins = np.ones(len(item), dtype=bool)
-    begins[1:] = (np.diff(item) != 0) | (np.diff(annotator) != 0)
-    return item, annotator, np.append(np.flatnonzero(begins), len(item))
+    begins = np.ones(len(item) + 1, dtype=bool)  # the last one where the last pair ends
+    begins[1:-1] = (item[1:] != item[:-1]) | (annotator[1:] != annotator[:-1])
+    return item, annotator, np.flatnonzero(begins)
 
 
 def by_code(

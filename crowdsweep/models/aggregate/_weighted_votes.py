@@ -35,17 +35,16 @@ def counts_against_others(
         weights: of each annotator's votes, at least 0.
         posterior_of: from the shares of the votes, uniform where there is none, to a posterior of the items.
     """
-    item, annotator, first = pairs_of(crowds)
-    item = item[first[:-1]]
-    answers, label, n_classes = crowds.answers, crowds.column_label[crowds.answers.indices], crowds.n_classes
     votes = weighted_votes(crowds, weights)
+    item, annotator, first = pairs_of(crowds)
+    answers, n_classes = crowds.answers, crowds.n_classes
     counts = np.zeros((len(crowds.column_label), n_classes))
     for pairs in chunks(len(first) - 1, n_classes, IN_CACHE):
         part = slice(int(first[pairs.start]), int(first[pairs.stop]))
         pair = np.repeat(np.arange(pairs.stop - pairs.start), np.diff(first[pairs.start : pairs.stop + 1]))
         own = np.zeros((pairs.stop - pairs.start, n_classes))
-        own[pair, label[part]] = answers.data[part] * weights[annotator[part]]
-        left_out = votes[item[pairs]] - own
+        own[pair, crowds.column_label[answers.indices[part]]] = answers.data[part] * weights[annotator[part]]
+        left_out = votes[item[first[pairs]]] - own
         left_out[left_out <= 1e-9 * own.sum(axis=1, keepdims=True)] = 0.0
         probs = posterior_of(normalised_rows(left_out))
         add_rows(counts, answers.indices[part], answers.data[part][:, None] * probs[pair])

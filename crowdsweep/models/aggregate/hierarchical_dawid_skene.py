@@ -99,8 +99,9 @@ class HierarchicalDawidSkene:
         mass = crowd_mass[crowds.annotator_replica]
         log_rows = digamma(totals + mass)
         log_probs = digamma(counts + own) - log_rows[crowds.column_annotator]
-        log_joint = crowds.answers @ log_probs + crowds.spread(log_class_shares(crowds, state.posterior))
-        posterior, log_evidence = normalised(log_joint)
+        log_joint = crowds.answers @ log_probs
+        log_joint += crowds.spread(log_class_shares(crowds, state.posterior))
+        posterior, log_evidence = normalised(log_joint, in_place=True)
         # The divergence of the posterior of each annotator's rows from the crowd's distribution.
         prior_cells, prior_rows = _of_columns(crowds, gammaln(pseudo)), gammaln(crowd_mass)[crowds.annotator_replica]
         of_cells = crowds.annotator_sums((counts * log_probs + prior_cells - gammaln(own + counts)).sum(axis=1))

@@ -16,33 +16,26 @@ Deviations: `shrinkage` is ours; `smoothing` is a pseudo-count in each of an ann
 pooled accuracy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge
-from jaxtyping import Float64
+from jaxtyping import Float64, Int32, Int64
 
-from crowdsweep.arrays import ItemProbs, floored_log, ratio
+from crowdsweep.arrays import ItemProbs, add_rows, floored_log, normalised_rows, ratio, sparse_zeros
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import (
-    FittedEM,
-    PerReplica,
-    StackedCrowds,
-    chunks,
-    log_class_shares,
-    normalised,
-    pooled,
-    soft_vote,
-    stack,
-)
-from crowdsweep.models._steps import kept_rows, run_steps
+from crowdsweep.models._em import FittedEM, PerReplica, ReplicaClasses, StackedCrowds, chunks, normalised, pooled, stack
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._by_class import fit_by_class
-from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error, pooled_accuracies, right_answers
+from crowdsweep.models.aggregate._coins import Accuracies, RightAndAll, coins_of, error, pooled_accuracies
 from crowdsweep.models.aggregate.dawid_skene import CROWD_STEPS
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, no_op
+
+_PIECE = 1 << 17  # numbers of a table of items and classes that are made at a time
+_MANY, _NEGLIGIBLE = 1000, 1e-18
+"""Of more classes than these, smaller probabilities are zero: their table then takes memory only at the others."""
 
 
 @final
@@ -70,15 +63,15 @@ class OneCoin:
             return fit_by_class(self, data, contexts)
         crowds = stack([part.annotations for part in data])
         pseudo = self._pseudo_answers(crowds)
-        fitted = self._fit(crowds, pseudo, self.iterations, [context.report for context in contexts])
-        of_crowd = pooled_accuracies(crowds, right_answers(crowds, fitted.posterior), self.smoothing)
-        annotators = coins_of(crowds, pseudo.accuracy(crowds, fitted.posterior), of_crowd)
-        shares = np.exp(log_class_shares(crowds, fitted.posterior))
+        stepped = self._fit(crowds, pseudo, self.iterations, [context.report for context in contexts])
+        end, answers = stepped.state, (stepped.state.right, crowds.answers_per_annotator)
+        of_crowd = pooled_accuracies(crowds, answers, self.smoothing)
+        annotators = coins_of(crowds, pseudo.accuracy(crowds, answers), of_crowd)
         extras = [
             {"class_shares": own, "annotator_accuracy": coin.accuracy}
-            for own, coin in zip(shares, annotators, strict=True)
+            for own, coin in zip(np.exp(floored_log(normalised_rows(end.expected))), annotators, strict=True)
         ]
-        return fitted.results(annotators, extras)
+        return FittedEM(crowds=crowds, posterior=_table(crowds, end), stepped=stepped).results(annotators, extras)
 
     def _pseudo_answers(self, crowds: StackedCrowds) -> "PseudoCoins":
         """Returns what is added to every annotator's answers; the crowd's accuracy is by the same EM."""
@@ -87,8 +80,8 @@ class OneCoin:
         if self.shrinkage == 0:
             return smoothed
         crowd = pooled(crowds)
-        fitted = self._fit(crowd, smoothed, CROWD_STEPS, [no_op] * crowds.n_replicas)
-        accuracy = smoothed.accuracy(crowd, fitted.posterior)
+        end = self._fit(crowd, smoothed, CROWD_STEPS, [no_op] * crowds.n_replicas).state
+        accuracy = smoothed.accuracy(crowd, (end.right, crowd.answers_per_annotator))
         return PseudoCoins(
             right=evenly + self.shrinkage * accuracy,
             wrong=evenly + self.shrinkage * error(accuracy, crowds.n_classes),
@@ -96,23 +89,36 @@ class OneCoin:
 
     def _fit(
         self, crowds: StackedCrowds, pseudo: "PseudoCoins", iterations: int, reports: Sequence[Report]
-    ) -> FittedEM:
-        def step(posterior: ItemProbs) -> tuple[ItemProbs, PerReplica]:
-            accuracy = pseudo.accuracy(crowds, posterior)
-            log_joint = _log_answers(crowds, accuracy)
-            log_joint += crowds.spread(log_class_shares(crowds, posterior))
-            updated, log_evidence = normalised(log_joint, in_place=True)
-            return updated, crowds.replica_sums(log_evidence) + pseudo.log_prior(crowds, accuracy)
+    ) -> "Stepped[State]":
+        def step(state: State) -> tuple[State, PerReplica]:
+            accuracy = pseudo.accuracy(crowds, (state.right, crowds.answers_per_annotator))
+            updated, log_evidence = _counted(crowds, accuracy, normalised_rows(state.expected))
+            return updated, log_evidence + pseudo.log_prior(crowds, accuracy)
 
-        stepped = run_steps(
-            soft_vote(crowds),
+        return run_steps(
+            _counted(crowds)[0],
             step,
-            partial(kept_rows, crowds, "items"),
+            keeping(crowds, accuracy="annotators", class_shares="replicas", right="annotators", expected="replicas"),
             iterations=iterations,
             tolerance=self.tolerance,
             reports=reports,
         )
-        return FittedEM(crowds=crowds, posterior=stepped.state, stepped=stepped)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class State:
+    """The state of EM. The posterior itself is not held: its table may take more room than the answers.
+
+    Attributes:
+        accuracy, class_shares: parameters that the posterior follows from.
+        right: how many of each annotator's answers are right, by the posterior.
+        expected: how many of the items with an answer have each class, by the posterior.
+    """
+
+    accuracy: Accuracies
+    class_shares: ReplicaClasses
+    right: Accuracies
+    expected: ReplicaClasses
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,9 +128,9 @@ class PseudoCoins:
     right: PerReplica
     wrong: PerReplica
 
-    def accuracy(self, crowds: StackedCrowds, posterior: ItemProbs) -> Accuracies:
+    def accuracy(self, crowds: StackedCrowds, answers: RightAndAll) -> Accuracies:
         """M-step: (expected right answers + pseudo-answers) / (answers + pseudo-answers); 1 / classes without any."""
-        right, total = right_answers(crowds, posterior)
+        right, total = answers
         more, n_classes = self.right[crowds.annotator_replica], crowds.n_classes
         total = total + more + (n_classes - 1) * self.wrong[crowds.annotator_replica]
         return ratio(right + more, total, at_zero=1.0 / n_classes)
@@ -136,15 +142,88 @@ class PseudoCoins:
         return self.right * sums(floored_log(accuracy)) + self.wrong * sums(wrong)
 
 
-def _log_answers(crowds: StackedCrowds, accuracy: Accuracies) -> Float64[np.ndarray, "items classes"]:
-    """Returns the log-likelihood of each item's answers for each true class, some classes at a time: of very many, a
-    table of columns × classes would be far larger than that of items. O(A K)."""
-    label, of_column = crowds.column_label[:, None], accuracy[crowds.column_annotator][:, None]
-    right, wrong = floored_log(of_column), floored_log(error(of_column, crowds.n_classes))
-    found = np.empty((crowds.n_items, crowds.n_classes))
-    for part in chunks(crowds.n_classes, len(label)):
-        found[:, part] = crowds.answers @ np.where(label == np.arange(part.start, part.stop), right, wrong)
-    return found
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Piece:
+    """Some items, with the row among them, annotator, label and weight of each of their answers."""
+
+    items: slice
+    row: Int64[np.ndarray, " entries"]
+    annotator: Int32[np.ndarray, " entries"]
+    label: Int32[np.ndarray, " entries"]
+    weight: Float64[np.ndarray, " entries"]
+    n_classes: int
+
+    def by_label(self, values: Float64[np.ndarray, " entries"] | float) -> ItemProbs:
+        """Returns the weighted sums of values of the answers, by item and label."""
+        size = self.items.stop - self.items.start
+        cells = self.row * self.n_classes + self.label
+        sums = np.bincount(cells, self.weight * values, size * self.n_classes)
+        return sums.astype(np.float64, copy=False).reshape(size, self.n_classes)  # no answers: integers
+
+
+def _pieces(crowds: StackedCrowds) -> Iterator[_Piece]:
+    answers = crowds.answers
+    for items in chunks(crowds.n_items, crowds.n_classes, _PIECE):
+        ends = answers.indptr[items.start : items.stop + 1]
+        entries = slice(ends[0], ends[-1])
+        column = answers.indices[entries]
+        yield _Piece(
+            items=items,
+            row=np.repeat(np.arange(len(ends) - 1), np.diff(ends)),
+            annotator=crowds.column_annotator[column],
+            label=crowds.column_label[column],
+            weight=answers.data[entries],
+            n_classes=crowds.n_classes,
+        )
+
+
+def _posteriors(
+    crowds: StackedCrowds, accuracy: Accuracies, class_shares: ReplicaClasses
+) -> Iterator[tuple[_Piece, ItemProbs, Float64[np.ndarray, " items"]]]:
+    """E-step: yields some items with their posterior and their log-evidence. O(A + items * classes).
+
+    An answer is as probable under all classes but the one that it names.
+    """
+    wrong, log_shares = floored_log(error(accuracy, crowds.n_classes)), floored_log(class_shares)
+    gain, replica = floored_log(accuracy) - wrong, crowds.spread(np.arange(crowds.n_replicas))
+    for piece in _pieces(crowds):
+        log_joint = piece.by_label(gain[piece.annotator])
+        log_joint += np.bincount(piece.row, piece.weight * wrong[piece.annotator], len(log_joint))[:, None]
+        log_joint += log_shares[replica[piece.items]]
+        yield piece, *normalised(log_joint, in_place=True)
+
+
+def _counted(
+    crowds: StackedCrowds, accuracy: Accuracies | None = None, class_shares: ReplicaClasses | None = None
+) -> tuple[State, PerReplica]:
+    """Returns what is counted by the posterior of these parameters (without any: by the shares of votes), and the
+    log-evidence of each replica."""
+    right, log_evidence = np.zeros(crowds.n_annotators), np.zeros(crowds.n_replicas)
+    expected, replica = np.zeros((crowds.n_replicas, crowds.n_classes)), crowds.spread(np.arange(crowds.n_replicas))
+    if accuracy is None or class_shares is None:
+        accuracy, class_shares = np.zeros_like(right), np.zeros_like(expected)  # there are none yet
+        found = ((part, normalised_rows(part.by_label(1.0)), np.zeros(0)) for part in _pieces(crowds))
+    else:
+        found = _posteriors(crowds, accuracy, class_shares)
+    for piece, posterior, evidence in found:
+        np.add.at(right, piece.annotator, piece.weight * posterior[piece.row, piece.label])
+        own, answered = replica[piece.items], crowds.answered[piece.items] > 0
+        add_rows(expected, own[answered], posterior[answered])
+        np.add.at(log_evidence, own[: len(evidence)], evidence)
+    return State(accuracy=accuracy, class_shares=class_shares, right=right, expected=expected), log_evidence
+
+
+def _table(crowds: StackedCrowds, state: State) -> ItemProbs:
+    """Returns the posterior of all items."""
+    shape, many = (crowds.n_items, crowds.n_classes), crowds.n_classes > _MANY
+    table = sparse_zeros(shape, crowds.n_items) if many else np.empty(shape)  # an item mostly has one likely class
+    for piece, posterior, _ in _posteriors(crowds, state.accuracy, state.class_shares):
+        if many:
+            there = np.nonzero(posterior > _NEGLIGIBLE)
+            table[piece.items][there] = posterior[there]
+        else:
+            table[piece.items] = posterior
+    return table
 
 
 MODEL = ModelInfo(
