@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 from crowdsweep.engine import devices
 from crowdsweep.engine.versions import differences
 from crowdsweep.engine.work import BEGUN, BUG, DONE, NEWS, PROGRESS, Work
-from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.engine.worker import THREAD_VARIABLES, Forkserver, WorkerDied, bug_of
 from crowdsweep.errors import BadInput
 from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
 from crowdsweep.record.result import TrialResult
@@ -26,7 +26,6 @@ from crowdsweep.trial.learning_curve import CurveSpec
 
 CONTROL = "control"
 DATASETS_KEPT = 2
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 RECEIVE_S = 1.0
 
 

@@ -17,8 +17,8 @@ from crowdsweep.errors import SlotLost
 
 _ROOT = str(Path(__file__).parents[2])
 _START_S = 60.0
-# Trials compute on one thread, whether the command line (which sets these variables itself) or another program runs.
-_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Inline trials compute on one thread, whether the command line (which sets these variables) or another program runs.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 # Where imports fail, for example for lack of memory, one line says so in place of a traceback.
@@ -199,7 +199,7 @@ def _started() -> _Server:
         # `-P`: nothing is imported from the current directory.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-P", "-c", program],
-            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
+            env={**dict.fromkeys(THREAD_VARIABLES, "1"), **os.environ},
             stdin=subprocess.DEVNULL,
             stdout=2,  # models' output goes to standard error, as it is no result of the command
             pass_fds=[theirs.fileno()],

@@ -14,7 +14,7 @@ from crowdsweep.files.located import parse_setting
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.models import registered
-from crowdsweep.models.default_model import default_for
+from crowdsweep.models.default_model import default_model
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import short_name
 from crowdsweep.record.shown import ShownTrial
@@ -62,7 +62,8 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
     """
     why = "named by --model"
     if model is None:
-        model, why = default_for(catalogue.load(dataset, {}))
+        data = catalogue.load(dataset, {})
+        model, why = default_model(data.scale, data.annotations.labels_per_item)
         why += "; `crowdsweep init` writes a sweep that compares models, --model names one"
     params = dict(parse_setting(one, "NAME=VALUE, such as smoothing=0.1") for one in settings)
     registered.full_params(model, params)

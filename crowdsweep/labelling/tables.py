@@ -284,7 +284,7 @@ def _who_knows_annotators(fitted: Fitted, questions: Questions) -> Fitted:
 
 
 def _plain(fitted: Fitted) -> Fitted:
-    model = default_model(fitted.dataset.scale)
+    model, _ = default_model(fitted.dataset.scale)
     return fit_everything(model, {}, fitted.dataset, fitted.dataset_params, n_seeds=1)
 
 

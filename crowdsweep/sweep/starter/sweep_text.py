@@ -86,7 +86,7 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen]) -> str
     levels = _levels(facts)
     if not levels:
         return None
-    studied = _studied(chosen, default_model(facts.trial.training.scale))
+    studied = _studied(chosen, default_model(facts.trial.training.scale)[0])
     lines = [
         *_comment(
             f"How many labels does an item of {folder.name or folder} need? The labels of each item are thinned, and "
