@@ -210,7 +210,7 @@ def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold
             check_metric(metric, dataset.offer, _where(config, entry.name))
         for model in wanted:
             cell = _cell(config, model, dataset, trial)
-            if not model.space:
+            if not model.space.dimensions:
                 cells.append(cell)
                 continue
             try:
@@ -218,7 +218,7 @@ def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold
             except DataError as error:
                 refused.append(Refused(label=cell.label, dataset=dataset, reason=str(error)))
             else:
-                searches.append(_search(config, cell, Space.parse(model.space), why))
+                searches.append(_search(config, cell, model.space, why))
     if refused and not cells and not searches:
         raise SweepFileError(f"{config.source or config.name}: {'; '.join(map(str, refused))}")
     searches, of_earlier = warm_started(config, searches, told)
@@ -300,8 +300,8 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     except DataError as error:
         raise SweepFileError(f"{config.source or config.name}: {error}") from None
     fixed = dict(entry.params)
-    takes_protocol = "protocol" in registered.parameters(entry.name) and "protocol" not in {**fixed, **entry.space}
-    if config.protocol is not None and takes_protocol:
+    said = {*fixed, *entry.space.dimensions}
+    if config.protocol is not None and "protocol" in registered.parameters(entry.name).keys() - said:
         fixed["protocol"] = config.protocol
     metric = config.metric or default_metric(info, dataset.offer)
     return Cell(
@@ -320,9 +320,8 @@ def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:
 
     Where some are searched, it is what any of their named settings needs.
     """
-    settings = list(Space.parse(entry.space).settings()) if entry.space else [{}]
     found: frozenset[Need] = frozenset()
-    for point in settings:
+    for point in entry.space.settings():
         try:
             found |= info.needs_of(registered.build_model(entry.name, {**entry.params, **point}), items)
         except BadInput:  # the space does not fit the model; `Space.check_fits` has a better message

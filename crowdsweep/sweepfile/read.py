@@ -148,8 +148,9 @@ def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
     if config.early_stop.kind != "median":
         mapping["early_stop"] = {"kind": config.early_stop.kind}
     mapping["datasets"] = [{"name": entry["name"], **entry["params"]} for entry in mapping["datasets"]]
-    for entry in mapping["models"]:
-        entry["search"] = entry.pop("space")
+    for entry, model in zip(mapping["models"], config.models, strict=True):
+        del entry["space"]
+        entry["search"] = _jsonable(model.space.to_mapping())
         for key in ("search", "datasets", "resources"):
             if not entry[key]:
                 del entry[key]
@@ -255,9 +256,7 @@ def _models(given: Any, where: Where, datasets: Sequence[str], shared: Resources
         resources = None
         if "resources" in entry:
             resources = _resources(entry["resources"], place.at("resources"), vars(shared))
-        yield ModelEntry(
-            name=name, params=params, space=space.to_mapping(), label=label, datasets=only, resources=resources
-        )
+        yield ModelEntry(name=name, params=params, space=space, label=label, datasets=only, resources=resources)
 
 
 def _only(given: Any, where: Where, datasets: Sequence[str]) -> Iterator[str]:
@@ -341,7 +340,7 @@ def _check_objective(name: str, where: Where, before: Sequence[str], models: Seq
     check_metric_name(name, str(where), beside=bool(before))
     if name in before:
         raise SweepFileError(where.says(f"expected each objective once, got {name!r} again"))
-    if name.startswith("test_") and any(entry.space for entry in models):
+    if name.startswith("test_") and any(entry.space.dimensions for entry in models):
         near = name.replace("test_", "dev_", 1)
         raise SweepFileError(
             where.says(f"a search that sees test scores proves nothing; write {near}, or heldout_loglik")

@@ -10,6 +10,7 @@ from crowdsweep.data.dataset import Scalar
 from crowdsweep.metrics.known import COSTS, by_held_out
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.search.contract import Goal, Sampler
+from crowdsweep.search.space import Space
 
 Engine = Literal["inline", "ray"]
 MOST_OF_EACH = 1_000_000
@@ -67,7 +68,7 @@ class ModelEntry:
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
-    space: Mapping[str, Any] = field(default_factory=dict)
+    space: Space = field(default_factory=lambda: Space({}))
     label: str = ""
     datasets: Sequence[str] = ()
     resources: Resources | None = None
