@@ -50,7 +50,7 @@ from crowdsweep.sweep.resume import (
     resumed_searches,
     told_first,
 )
-from crowdsweep.sweep.search_run import SearchRun, Step
+from crowdsweep.sweep.search_run import SearchRun, Step, searcher_of
 from crowdsweep.trial.learning_curve import CurveSpec
 
 AHEAD = 0.1
@@ -175,7 +175,7 @@ class Driver:
     def _lay_out(self) -> None:
         """Queues the trials of the fixed cells and those that the searches had open, then advances every search."""
         for cell in self._plan.cells:
-            self._want(Step(groups=[cell.report_specs(self._plan.report_seeds)]), cell, None)
+            self._want(Step(groups=[cell.report_specs()]), cell, None)
         for run in self._searches:
             self._want(run.restored(), run.search.cell, run)
         for run in self._searches:
@@ -355,7 +355,7 @@ def run_sweep(
     *,
     executor: Executor,
     journal: Record,
-    make_searcher: MakeSearcher,
+    make_searcher: MakeSearcher = searcher_of,
     mirrors: Sequence[Mirror] = (),
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,

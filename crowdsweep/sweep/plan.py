@@ -75,31 +75,15 @@ class Plan:
         """Base datasets by fingerprint, for an executor."""
         return {dataset.base.fingerprint: dataset.base for dataset in self.datasets}
 
-    @property
-    def report_seeds(self) -> range:
-        """Seeds of every reported point."""
-        return range(self.config.seeds.report)
-
-    @property
-    def search_seeds(self) -> range:
-        """Seeds of every searched point; none of them is a report seed."""
-        return range(SEARCH_SEED, SEARCH_SEED + self.config.seeds.search)
-
     @cached_property
     def n_search(self) -> int:
         """Number of search trials, at most."""
-        return sum(search.limit for search in self.searches) * len(self.search_seeds)
+        return sum(search.n_search for search in self.searches)
 
     @cached_property
     def n_report(self) -> int:
         """Number of report trials, at most."""
-        points = len(self.cells) + sum(min(self.config.seeds.rescored, search.limit) for search in self.searches)
-        return points * len(self.report_seeds)
-
-    def trials_of(self, search: Search) -> int:
-        """Returns the number of trials of one search, at most."""
-        rescored = min(self.config.seeds.rescored, search.limit)
-        return search.limit * len(self.search_seeds) + rescored * len(self.report_seeds)
+        return sum(len(cell.report_seeds) for cell in self.cells) + sum(search.n_report for search in self.searches)
 
     @property
     def n_trials(self) -> int:
@@ -145,8 +129,8 @@ class Plan:
         moment (`pilot`).
         """
         with closing(Pilots()) as pilots:
-            cells = [{**_row(cell), **cost_row(cost_of(cell, pilots), len(self.report_seeds))} for cell in self.cells]
-            searches = [self._search_row(search, pilots) for search in self.searches]
+            cells = [{**_row(cell), **cost_row(cost_of(cell, pilots), len(cell.report_seeds))} for cell in self.cells]
+            searches = [_search_row(search, pilots) for search in self.searches]
         return {
             "name": self.config.name,
             "datasets": [_dataset_row(dataset) for dataset in self.datasets],
@@ -160,22 +144,6 @@ class Plan:
             "slot_seconds_low": START_LOW_S + sum(row["seconds_low"] or 0.0 for row in [*cells, *searches]),
             "slot_seconds_high": START_HIGH_S + sum(row["seconds_high"] or 0.0 for row in [*cells, *searches]),
             "notes": self.notes,
-        }
-
-    def _search_row(self, search: Search, pilots: Pilots) -> dict[str, Any]:
-        return {
-            **_row(search.cell),
-            "search": search.key,
-            "metric": search.metric.name,
-            "goal": search.metric.goal,
-            "further": list(search.metric.further),
-            "space": search.space.to_mapping(),
-            "points": search.limit,
-            "sampler": search.chosen.kind,
-            "sampler_because": search.chosen.why,
-            "told": dict(Counter(point.source for point in search.told)),
-            "early_stop": early_stop_words(search),
-            **cost_row(cost_of(search.cell, pilots, search.space), self.trials_of(search)),
         }
 
 
@@ -312,6 +280,7 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
         metric=metric,
         needs=needs,
         resources=entry.resources or config.resources,
+        report_seeds=range(config.seeds.report),
     )
 
 
@@ -334,8 +303,7 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
     metric = cell.metric
     heldout = config.heldout.fraction if metric.held_out else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
-    sampler = config.sampler
-    chosen = chosen_for(space, sampler, limit, several=bool(metric.further))
+    sampler, because = chosen_for(space, config.sampler, limit, several=bool(metric.further))
     raced, rule = raced_after(config), early_stop_of(config, metric.name)
     earlier = [source_of(store) for store in sampler.warm_start]
     version = data_version(cell.dataset.base, cell.dataset.params, heldout)
@@ -350,10 +318,10 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
             "metric": [metric.name, metric.goal, *metric.further],
             "heldout": heldout,
             "seeds": config.seeds.search,
-            "sampler": "grid" if chosen.kind == "grid" else [chosen.kind, sampler.seed],
-            "parallel": sampler.parallel if chosen.learns or raced or rule else None,
+            "sampler": "grid" if sampler.kind == "grid" else [sampler.kind, sampler.seed],
+            "parallel": sampler.parallel if sampler.learns or raced or rule else None,
             "raced": raced,
-            **({"warm_start": earlier} if earlier and chosen.learns else {}),
+            **({"warm_start": earlier} if earlier and sampler.learns else {}),
             **({} if rule is None else {"median": [rule.quantile, rule.grace, config.report_every]}),
             **({} if version == 1 else {"data_version": version}),
         }
@@ -362,8 +330,11 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
         cell=cell,
         space=space,
         limit=limit,
+        seeds=range(SEARCH_SEED, SEARCH_SEED + config.seeds.search),
+        rescored=min(config.seeds.rescored, limit),
         heldout=heldout,
-        chosen=chosen,
+        sampler=sampler,
+        because=because,
         raced=raced,
         key=key,
         early_stop=rule,
@@ -377,6 +348,23 @@ def _where(config: SweepConfig, dataset: str) -> str:
 
 def _row(cell: Cell) -> dict[str, Any]:
     return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
+
+
+def _search_row(search: Search, pilots: Pilots) -> dict[str, Any]:
+    return {
+        **_row(search.cell),
+        "search": search.key,
+        "metric": search.metric.name,
+        "goal": search.metric.goal,
+        "further": list(search.metric.further),
+        "space": search.space.to_mapping(),
+        "points": search.limit,
+        "sampler": search.sampler.kind,
+        "sampler_because": search.because,
+        "told": dict(Counter(point.source for point in search.told)),
+        "early_stop": early_stop_words(search),
+        **cost_row(cost_of(search.cell, pilots, search.space), search.n_search + search.n_report),
+    }
 
 
 def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:

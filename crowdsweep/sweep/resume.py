@@ -33,7 +33,6 @@ def recorded_config(config: SweepConfig) -> dict[str, Any]:
 
 def recorded_plan(plan: Plan) -> PlanRecord:
     """Returns the record of a plan."""
-    n_seeds = len(plan.report_seeds)
     return PlanRecord(
         datasets=tuple(
             DatasetRecord(
@@ -45,18 +44,18 @@ def recorded_plan(plan: Plan) -> PlanRecord:
             )
             for dataset in plan.datasets
         ),
-        cells=tuple(_cell(cell, cell.key, n_trials=n_seeds) for cell in plan.cells),
+        cells=tuple(_cell(cell, cell.key, n_trials=len(cell.report_seeds)) for cell in plan.cells),
         searches=tuple(
             _cell(
                 search.cell,
                 search.key,
                 points=search.limit,
-                sampler=search.chosen.kind,
-                n_trials=plan.trials_of(search),
+                sampler=search.sampler.kind,
+                n_trials=search.n_search + search.n_report,
             )
             for search in plan.searches
         ),
-        report_seeds=n_seeds,
+        report_seeds=plan.config.seeds.report,
         n_trials=plan.n_trials,
         refused=tuple(
             RefusedRecord(
@@ -118,18 +117,7 @@ def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearche
     """
     told = {key: tuple(event.points) for key, event in state.told.items()}
     searches = [replace(search, told=told.get(search.key, search.told)) for search in plan.searches]
-    return [
-        SearchRun(
-            search,
-            plan,
-            cast("PointSearcher", _Guarded(make_searcher(search))),
-            [point for point in state.proposals.get(search.key, ()) if point.number < search.limit],
-            state.values.get(search.key, {}),
-            state.selected.get(search.key),
-            state.further.get(search.key, {}),
-        )
-        for search in searches
-    ]
+    return [SearchRun(search, cast("PointSearcher", _Guarded(make_searcher(search))), state) for search in searches]
 
 
 def told_first(plan: Plan, state: JournalState) -> list[PointsTold]:
@@ -139,7 +127,7 @@ def told_first(plan: Plan, state: JournalState) -> list[PointsTold]:
     """
     if not plan.config.sampler.warm_start:
         return []
-    new = [search for search in plan.searches if search.chosen.learns and search.key not in state.told]
+    new = [search for search in plan.searches if search.sampler.learns and search.key not in state.told]
     return [PointsTold(search=search.key, points=search.told) for search in new]
 
 

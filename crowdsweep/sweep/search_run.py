@@ -40,12 +40,12 @@ from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSe
 from crowdsweep.record.objectives import objective_of
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec, canonical_json
-from crowdsweep.search.contract import Goal, PointSearcher, Proposal, Sampler
+from crowdsweep.record.state import JournalState
+from crowdsweep.search.contract import Goal, PointSearcher, Proposal
 from crowdsweep.search.racing import should_prune
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.early_stop import bars_of
-from crowdsweep.sweep.plan import Plan
 
 Results = Mapping[str, TrialResult]
 _LEAST_COST = 1e-6  # of costs whose logarithm is taken: a clock may measure zero seconds
@@ -64,17 +64,11 @@ class Step:
     bars: dict[str, Bar] = field(default_factory=dict[str, Bar])
 
 
-def searcher_of(search: Search, sampler: Sampler) -> PointSearcher:
-    """Returns a new searcher of the kind that the plan chose, already told the search's points of earlier sweeps.
-
-    Args:
-        search: the search.
-        sampler: the sampler settings of the sweep.
-    """
+def searcher_of(search: Search) -> PointSearcher:
+    """Returns a new searcher, already told the search's points of earlier sweeps."""
     told = [(one.point, (one.value, *_as_told(search, one.further))) for one in search.told]
-    chosen = replace(sampler, kind=search.chosen.kind)
     further: list[Goal] = [goal for name in search.metric.further if (goal := goal_of(name))]
-    return make_searcher(search.space, chosen, search.metric.goal, search.limit, told, further)
+    return make_searcher(search.space, search.sampler, search.metric.goal, search.limit, told, further)
 
 
 def _as_told(search: Search, further: Sequence[float]) -> list[float]:
@@ -91,36 +85,30 @@ class SearchRun:
 
     Args:
         search: the search.
-        plan: the plan that it belongs to.
         searcher: a new searcher, which is brought to the state that the journal has.
-        proposals, values, selected, further: of an earlier driver, as the journal has them; any of them may be missing.
+        state: what the journal has of an earlier driver; any row of it may be missing.
     """
 
-    def __init__(
-        self,
-        search: Search,
-        plan: Plan,
-        searcher: PointSearcher,
-        proposals: Sequence[PointProposed],
-        values: Mapping[int, float | None],
-        selected: Sequence[int] | None = None,
-        further: Mapping[int, Sequence[float]] | None = None,
-    ) -> None:
+    def __init__(self, search: Search, searcher: PointSearcher, state: JournalState) -> None:
         self.search = search
-        self._plan = plan
         self._searcher = searcher
-        self._parallel = plan.config.sampler.parallel
-        self._window = self._parallel if search.chosen.learns or search.early_stop else search.limit
+        self._parallel = search.sampler.parallel
+        self._window = self._parallel if search.sampler.learns or search.early_stop else search.limit
+        proposals = [one for one in state.proposals.get(search.key, ()) if one.number < search.limit]
         self._recorded = {one.number: Proposal(number=one.number, point=one.point) for one in proposals}
-        known = {n: (value, tuple((further or {}).get(n, ()))) for n, value in values.items() if n in self._recorded}
-        self._recorded_values: dict[int, tuple[float | None, tuple[float, ...]]] = known
+        values, further = state.values.get(search.key, {}), state.further.get(search.key, {})
+        self._recorded_values: dict[int, tuple[float | None, tuple[float, ...]]] = {
+            number: (value, tuple(further.get(number, ())))
+            for number, value in values.items()
+            if number in self._recorded
+        }
         self._points: list[Proposal] = []  # point n is at index n
         self._values: dict[int, float | None] = {}
         self._exhausted = False
         self._specs: dict[int, list[TrialSpec]] = {}  # point → its trials that are wanted so far
         self._held_back: dict[int, list[TrialSpec]] = {}  # point → trials that wait until it is raced
         self._stopped: dict[int, float] = {}  # pruned point → its value
-        self._known_selection = selected
+        self._known_selection = state.selected.get(search.key)
         self.selected: Sequence[int] | None = None
 
     @property
@@ -228,13 +216,10 @@ class SearchRun:
         distinct: dict[str, int] = {}
         for _, _, number in ranked:
             distinct.setdefault(canonical_json(dict(self._points[number].point)), number)
-        self.selected = tuple(distinct.values())[: self._plan.config.seeds.rescored]
+        self.selected = tuple(distinct.values())[: self.search.rescored]
         if self.selected != self._known_selection:
             step.events.append(PointsSelected(search=self.search.key, numbers=self.selected))
-        step.groups += [
-            self.search.cell.report_specs(self._plan.report_seeds, self._points[number].point)
-            for number in self.selected
-        ]
+        step.groups += [self.search.cell.report_specs(self._points[number].point) for number in self.selected]
 
     def _want(self, step: Step, proposal: Proposal, results: Results) -> None:
         """Adds the trials of a point, and the bars that end them early."""
@@ -245,7 +230,7 @@ class SearchRun:
             step.bars |= bars_of(self.search.early_stop, self.search, specs, earlier, results)
 
     def _search_specs(self, proposal: Proposal) -> list[TrialSpec]:
-        specs = self.search.cell.specs(self._plan.search_seeds, "search", proposal.point, self.search.heldout)
+        specs = self.search.cell.specs(self.search.seeds, "search", proposal.point, self.search.heldout)
         if self.search.early_stop is not None:
             specs = [replace(spec, early_stop=self.search.key) for spec in specs]
         first, rest = specs[: self.search.raced], specs[self.search.raced :] if self.search.raced else []

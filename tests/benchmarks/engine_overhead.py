@@ -51,7 +51,6 @@ from crowdsweep.record.state import Known
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.plan import make_plan
-from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import Resources, SweepConfig
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
@@ -116,7 +115,7 @@ def plain_actors(trials: int) -> float:
     """One trial a call on two actors; the next goes out when one comes back."""
     plan = make_plan(sweep_of(trials, 1))
     (cell,) = plan.cells
-    specs = cell.specs(plan.report_seeds, "report")
+    specs = cell.report_specs()
     place = [ray.put(next(iter(plan.bases.values())))]
 
     class Plain:
@@ -176,7 +175,6 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
                 plan,
                 executor=executor,
                 journal=journal,
-                make_searcher=lambda search: searcher_of(search, config.sampler),
                 mirrors=mirrors,
                 environment=environment(),
             )
@@ -242,7 +240,7 @@ def tune(trials: int) -> float:
 
     plan = make_plan(sweep_of(trials, 1))
     (cell,) = plan.cells
-    specs = cell.specs(plan.report_seeds, "report")
+    specs = cell.report_specs()
     base = next(iter(plan.bases.values()))
 
     class Trainable(ray_tune.Trainable):

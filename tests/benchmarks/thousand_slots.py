@@ -98,7 +98,7 @@ def plan_of(size: Size) -> Plan:
 def specs_of(plan: Plan) -> list[TrialSpec]:
     """Returns its trials."""
     (cell,) = plan.cells
-    return list(cell.report_specs(plan.report_seeds))
+    return list(cell.report_specs())
 
 
 def bare(size: Size) -> Measured:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -91,8 +90,7 @@ class TrainingExecutor(FakeExecutor):
 
 
 def train(plan: Plan, journal: MemoryJournal, **how: Any) -> FakeExecutor:
-    searcher = partial(searcher_of, sampler=plan.config.sampler)
-    _, slots = drive(plan, journal, by_nothing, kind=TrainingExecutor, make_searcher=searcher, **how)
+    _, slots = drive(plan, journal, by_nothing, kind=TrainingExecutor, make_searcher=searcher_of, **how)
     return slots
 
 
@@ -110,7 +108,7 @@ def expected_stops(plan: Plan, journal: MemoryJournal) -> dict[tuple[int, int], 
     proposals = journal.state.proposals[search.key]
     ended: dict[tuple[int, int], int] = {}
     for n, proposal in enumerate(proposals):
-        for seed in plan.search_seeds:
+        for seed in plan.searches[0].seeds:
             curves = [
                 full_curve(search.cell.specs([seed], "search", proposals[m].point)[0])
                 for m in range(n - PARALLEL + 1)
@@ -150,8 +148,7 @@ def test_a_stopped_point_is_worth_what_it_had(plan: Plan) -> None:
     (search,) = plan.searches
     for proposal in journal.state.proposals[search.key]:
         specs = [
-            replace(spec, early_stop=search.key)
-            for spec in search.cell.specs(plan.search_seeds, "search", proposal.point)
+            replace(spec, early_stop=search.key) for spec in search.cell.specs(search.seeds, "search", proposal.point)
         ]
         own = [journal.state.results[spec.key] for spec in specs]
         mean = sum(result.curve[-1][1] for result in own) / len(own)
