@@ -32,6 +32,7 @@ from types import FrameType
 from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.reports import Reports
 from crowdsweep.engine.work import ALIVE, BEGUN, BUG, DONE, NEWS, PROGRESS, STATUS, Call, Work, end
 from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
@@ -122,8 +123,8 @@ def _run_worker(number: int, server: int) -> None:
             for fingerprint in message.forget:
                 datasets.pop(fingerprint, None)
             if message.dataset is not None:
-                datasets[message.fingerprint] = message.dataset
-            _run(message, datasets[message.fingerprint], driver)
+                datasets[message.batch.dataset] = message.dataset
+            _run(message.batch, datasets[message.batch.dataset], message.device, driver)
     except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the connection
         os._exit(_HANDOVER_LOST)
 
@@ -136,7 +137,7 @@ def _die_with(server: int) -> None:
             os._exit(_HANDOVER_LOST)
 
 
-def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
+def _run(batch: Batch, dataset: CrowdDataset, device: str, driver: Connection) -> None:
     process, stopped = os.getpid(), set[str]()
 
     def send(event: TrialProgressed) -> None:
@@ -150,12 +151,12 @@ def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
             os._exit(STRAY_FORK)
         driver.send((NEWS, event))
 
-    look_up_models(work.specs)
+    look_up_models(batch.specs)
     driver.send((BEGUN, None))
-    reports = Reports(send, [spec.key for spec in work.specs], stopped)
-    minutes = work.checkpoint_minutes
-    checkpoints = None if minutes is None else CheckpointSettings(minutes=minutes, saved=work.saved, emit=tell)
-    _send_result(driver, run_batch, work.specs, dataset, work.device, reports, work.curve_spec, checkpoints)
+    reports = Reports(send, [spec.key for spec in batch.specs], stopped)
+    minutes = batch.checkpoint_minutes
+    checkpoints = None if minutes is None else CheckpointSettings(minutes=minutes, saved=batch.saved, emit=tell)
+    _send_result(driver, run_batch, batch.specs, dataset, device, reports, batch.curve_spec, checkpoints)
 
 
 def _send_result(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:

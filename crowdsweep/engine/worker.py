@@ -5,14 +5,16 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from crowdsweep.engine.work import ALIVE, STATUS, Call, Work, end
+from crowdsweep.engine.work import ALIVE, BUG, DONE, STATUS, Call, Work, end
 from crowdsweep.errors import SlotLost
 
 _ROOT = str(Path(__file__).parents[2])
@@ -88,9 +90,9 @@ class Worker:
         except OSError as error:
             raise WorkerDied("it closed its connection to the driver") from error
         if isinstance(work, Work):
-            for fingerprint in (*work.forget, work.fingerprint):
+            for fingerprint in (*work.forget, work.batch.dataset):
                 self.has.pop(fingerprint, None)
-            self.has[work.fingerprint] = None
+            self.has[work.batch.dataset] = None
 
 
 class Forkserver:
@@ -147,6 +149,26 @@ class Forkserver:
         if self._worker is not None:
             with suppress(OSError):  # the next `receive` finds out
                 self._worker.connection.send(value)
+
+    def call(self, function: Callable[..., Any], *arguments: Any, timeout_s: float) -> Any:
+        """Returns the result of a function of crowdsweep that the worker calls.
+
+        Raises:
+            WorkerDied: the worker ended meanwhile.
+            TimeoutError: the function did not return within `timeout_s`; the worker is killed.
+        """
+        until = time.monotonic() + timeout_s
+        self.worker().send(Call(function=function, arguments=arguments))
+        while (left_s := until - time.monotonic()) > 0:
+            match self.receive(left_s):
+                case (str() as kind, result) if kind == DONE:
+                    return result
+                case (str() as kind, (text, trace)) if kind == BUG:
+                    raise bug_of(text, trace)
+                case _:
+                    pass
+        self.kill_worker()
+        raise TimeoutError
 
     def kill_worker(self) -> None:
         """Kills the worker and all processes that it has started; `worker` then makes another one."""

@@ -232,7 +232,6 @@ class Driver:
                 self._executor.submit(
                     Batch(
                         specs=specs,
-                        dataset=specs[0].fingerprint,
                         curve_spec=curve_spec,
                         resources=shape,
                         checkpoint_minutes=self._checkpoints.minutes,

@@ -151,9 +151,9 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
     config = sweep_of(trials, pack)
     plan = make_plan(config)
     executor = RayExecutor(plan.bases, cluster)
-    (cell,), (base,) = plan.cells, plan.bases
+    (cell,) = plan.cells
     for spec in cell.specs(range(trials, trials + SLOTS), "report"):  # of other seeds: slots start when work waits
-        executor.submit(Batch(specs=[spec], dataset=base))
+        executor.submit(Batch(specs=[spec]))
     while len(executor.process_ids()) < SLOTS or executor.running:
         executor.poll(0.1)
     with tempfile.TemporaryDirectory() as folder:

@@ -65,8 +65,7 @@ class TrainingExecutor(FakeExecutor):
 
     def poll(self, timeout_s: float) -> Sequence[Event]:
         for batch in self.batches:
-            if batch.curve_spec is not None:
-                self.bars |= batch.curve_spec.bars
+            self.bars |= batch.curve_spec.bars
         specs = {spec.key: spec for batch in self.batches for spec in batch.specs}
         return [
             TrialFinished(result=self._trained(specs[event.result.key])) if isinstance(event, TrialFinished) else event

@@ -10,6 +10,7 @@ from executor_checks import batch_of, datasets, specs_on
 from mirror_checks import spec
 from ray.exceptions import NodeDiedError, ObjectLostError
 
+from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.ray_slot import Slot
 from crowdsweep.engine.retry_policy import LOSS_LIMIT
@@ -113,7 +114,7 @@ def test_a_slot_passes_checkpoints_on_and_takes_them(
     slot = Slot("cpu", carried())
 
     def ran(saved: dict[str, Any]) -> list[Any]:
-        stream = slot.run(specs, base.fingerprint, [base], None, checkpoint_minutes=1e-9, saved=saved)
+        stream = slot.run(Batch(specs=specs, checkpoint_minutes=1e-9), [base], saved)
         return [update for updates in stream for update in updates]
 
     first = ran({})
