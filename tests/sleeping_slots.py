@@ -19,7 +19,7 @@ from crowdsweep.engine.ray_slot import CONTROL
 from crowdsweep.engine.slot_pool import Actor, SlotPool
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.registry.carried import CarriedFolder
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 BEGAN, ENDED = "began", "ended"
 """Metrics of a trial that slept: seconds since the epoch."""

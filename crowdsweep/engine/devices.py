@@ -2,7 +2,7 @@
 
 from crowdsweep.engine.worker import Forkserver, WorkerDied
 from crowdsweep.errors import InfeasibleRequest
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 CPU_DEVICE = "cpu"
 GPU_DEVICE = "cuda:0"  # Ray shows a slot its own GPU as the first one

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from crowdsweep.record.events import Event, TrialProgressed
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 from crowdsweep.trial.learning_curve import NO_CURVE, CurveSpec
 
 

@@ -29,7 +29,7 @@ from crowdsweep.record.events import (
     TrialStarted,
 )
 from crowdsweep.record.result import TrialResult
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 SLOT = "inline"
 

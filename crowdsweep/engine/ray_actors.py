@@ -36,7 +36,7 @@ from crowdsweep.record.events import (
     TrialStarted,
 )
 from crowdsweep.record.result import TrialResult
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 from crowdsweep.trial.model_calls import MOST_CHARACTERS, legible
 
 GROWTH = 4

@@ -21,7 +21,7 @@ from crowdsweep.errors import BadInput
 from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
 from crowdsweep.record.result import TrialResult
 from crowdsweep.registry.carried import CarriedFolder, search_here
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 CONTROL = "control"
 DATASETS_KEPT = 2

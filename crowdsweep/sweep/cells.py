@@ -12,11 +12,12 @@ from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.record.events import ToldPoint
 from crowdsweep.record.naming import dataset_words
 from crowdsweep.record.spec import Phase, TrialSpec
+from crowdsweep.resources import Resources
 from crowdsweep.search.contract import Sampler
 from crowdsweep.search.median import MedianRule
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.requirements import DatasetFacts
-from crowdsweep.sweepfile.records import Metric, Resources
+from crowdsweep.sweepfile.records import Metric
 
 
 @dataclass(frozen=True, kw_only=True)

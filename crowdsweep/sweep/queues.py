@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 from crowdsweep.trial.learning_curve import CurveSpec
 
 _Group = tuple[list[TrialSpec], CurveSpec, bool]

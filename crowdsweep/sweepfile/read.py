@@ -33,21 +33,13 @@ from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models import registered
 from crowdsweep.paths import is_file
 from crowdsweep.registry import discovery
+from crowdsweep.resources import Resources
 from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.across_keys import check_grid, check_published, check_register, check_several
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
 from crowdsweep.sweepfile.extends import EXTENDS, extended
 from crowdsweep.sweepfile.overrides import with_overrides
-from crowdsweep.sweepfile.records import (
-    DatasetEntry,
-    EarlyStop,
-    Metric,
-    ModelEntry,
-    Notify,
-    Resources,
-    StudyEntry,
-    SweepConfig,
-)
+from crowdsweep.sweepfile.records import DatasetEntry, EarlyStop, Metric, ModelEntry, Notify, StudyEntry, SweepConfig
 from crowdsweep.sweepfile.warm_start import sampler_of
 
 MOST_DATASETS = 10_000  # of one entry: the product of its lists

@@ -48,11 +48,12 @@ from crowdsweep.record.kinds import take
 from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.record.shown import one_each, shown_trials
 from crowdsweep.record.state import Known
+from crowdsweep.resources import Resources
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.sweepfile.records import Resources, SweepConfig
+from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, reader_of, rebuild, tracking_uri
 from crowdsweep.tracking.run_records import trial_record

@@ -4,7 +4,7 @@ import pytest
 
 from crowdsweep.engine.batch_queue import BatchQueue
 from crowdsweep.engine.executor import Batch
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 from crowdsweep.trial.learning_curve import CurveSpec
 
 CPU, GPU = Resources(), Resources(gpu=1.0)

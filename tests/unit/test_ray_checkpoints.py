@@ -18,7 +18,7 @@ from crowdsweep.engine.slot_pool import Actor
 from crowdsweep.record.events import TrialFinished, TrialSaved, TrialsNoted
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.registry.carried import carried
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 pytestmark = pytest.mark.unchecked  # what stands for data here is their name
 NODE_DIED = NodeDiedError("its node was preempted")
