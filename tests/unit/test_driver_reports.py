@@ -16,6 +16,7 @@ from crowdsweep.record.events import (
 from crowdsweep.record.result import Status
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
+from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.trial.learning_curve import CurveSpec
 
 
@@ -63,6 +64,7 @@ def test_each_batch_has_a_learning_curve_of_the_metric_of_its_search_every_so_ma
         plan,
         MemoryJournal(),
         lambda spec: {"dev_accuracy": 0.5},
+        make_searcher=searcher_of,
     )
     seen = {(batch.specs[0].model, batch.specs[0].phase): batch.curve_spec for batch in slots.batches}
     assert seen == {
