@@ -5,13 +5,11 @@ the winner of a search is always scored on seeds that the search has not seen, a
 axis of a study template is laid out here, as datasets like any others.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Items, TrialData
@@ -28,8 +26,7 @@ from crowdsweep.search.searchers import chosen_for
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
-from crowdsweep.sweep.cost_estimate import cost_of, cost_row
-from crowdsweep.sweep.early_stop import early_stop_of, early_stop_words, idle_early_stop, raced_after
+from crowdsweep.sweep.early_stop import early_stop_of, idle_early_stop, raced_after
 from crowdsweep.sweep.pilot import Outputs, Pilots
 from crowdsweep.sweep.requirements import (
     NOTHING_TO_HOLD_OUT,
@@ -46,8 +43,6 @@ from crowdsweep.sweepfile.warm_start import source_of
 
 SEARCH_SEED = 1_000_000
 MOST_TRIALS = 10_000_000  # a plan holds all of them in memory
-START_LOW_S, START_HIGH_S = 3.0, 40.0
-"""Seconds for the start of a driver and its processes and for the report: on a quiet machine, on a busy one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,31 +115,6 @@ class Plan:
             if search.instead
         ]
         return [*notes, *self.of_earlier, *map(str, self.refused)]
-
-    def summary(self) -> dict[str, Any]:
-        """Returns the plan as JSON-able data. Seconds are of one slot, and rough.
-
-        `estimated_slot_seconds` counts the trials alone. The range from `slot_seconds_low` to `slot_seconds_high`
-        includes the start of a driver and the writing of the report. Models without a cost formula are fitted for a
-        moment (`pilot`).
-        """
-        with closing(Pilots()) as pilots:
-            cells = [{**_row(cell), **cost_row(cost_of(cell, pilots), len(cell.report_seeds))} for cell in self.cells]
-            searches = [_search_row(search, pilots) for search in self.searches]
-        return {
-            "name": self.config.name,
-            "datasets": [_dataset_row(dataset) for dataset in self.datasets],
-            "cells": cells,
-            "searches": searches,
-            "refused": [
-                {"label": one.label, "dataset": str(one.dataset), "reason": one.reason} for one in self.refused
-            ],
-            "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
-            "estimated_slot_seconds": sum(row["seconds"] or 0.0 for row in [*cells, *searches]),
-            "slot_seconds_low": START_LOW_S + sum(row["seconds_low"] or 0.0 for row in [*cells, *searches]),
-            "slot_seconds_high": START_HIGH_S + sum(row["seconds_high"] or 0.0 for row in [*cells, *searches]),
-            "notes": self.notes,
-        }
 
 
 def make_plan(config: SweepConfig, told: Mapping[str, PointsTold] = MappingProxyType({})) -> Plan:
@@ -344,37 +314,3 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
 
 def _where(config: SweepConfig, dataset: str) -> str:
     return f"{config.source or config.name}, dataset {dataset!r}"
-
-
-def _row(cell: Cell) -> dict[str, Any]:
-    return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
-
-
-def _search_row(search: Search, pilots: Pilots) -> dict[str, Any]:
-    return {
-        **_row(search.cell),
-        "search": search.key,
-        "metric": search.metric.name,
-        "goal": search.metric.goal,
-        "further": list(search.metric.further),
-        "space": search.space.to_mapping(),
-        "points": search.limit,
-        "sampler": search.sampler.kind,
-        "sampler_because": search.because,
-        "told": dict(Counter(point.source for point in search.told)),
-        "early_stop": early_stop_words(search),
-        **cost_row(cost_of(search.cell, pilots, search.space), search.n_search + search.n_report),
-    }
-
-
-def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:
-    shape = dataset.offer.shape
-    return {
-        "dataset": str(dataset),
-        "fingerprint": dataset.base.fingerprint,
-        "items": shape.n_items,
-        "annotators": None if dataset.offer.anonymous else shape.n_annotators,
-        "annotations": shape.n_annotations,
-        "classes": shape.n_classes,
-        "features": shape.n_features,
-    }

@@ -28,7 +28,8 @@ other is left. Held-out annotations cannot reveal exchanged classes. Nor can the
 classes and predicts the crowd's favourite label. The searcher is told the value of such a point all the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import log
 from statistics import fmean
@@ -49,6 +50,18 @@ from crowdsweep.sweep.early_stop import bars_of
 
 Results = Mapping[str, TrialResult]
 _LEAST_COST = 1e-6  # of costs whose logarithm is taken: a clock may measure zero seconds
+
+
+class SearchFailed(Exception):
+    """The failure of one search's own searcher, with its exception as `__cause__`. The other searches continue."""
+
+
+@contextmanager
+def _blaming_the_searcher() -> Generator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise SearchFailed(f"{type(error).__name__}: {error}") from error
 
 
 @dataclass(kw_only=True)
@@ -84,7 +97,7 @@ class SearchRun:
     """The state of one search.
 
     Args:
-        search: the search.
+        search: the search; what it was told first comes from the journal where it has that.
         searcher: a new searcher, which is brought to the state that the journal has.
         state: what the journal has of an earlier driver; any row of it may be missing.
     """
@@ -110,14 +123,6 @@ class SearchRun:
         self._stopped: dict[int, float] = {}  # pruned point → its value
         self._known_selection = state.selected.get(search.key)
         self.selected: Sequence[int] | None = None
-
-    @property
-    def best(self) -> float | None:
-        """Best value so far, in the metric's own units; None before there is one."""
-        values = [value for value in self._values.values() if value is not None]
-        if not values:
-            return None
-        return max(values) if self.search.metric.goal == "maximize" else min(values)
 
     def restored(self) -> Step:
         """Returns the trials of the points that an earlier driver asked for. Call it once, before `advance`.
@@ -163,12 +168,14 @@ class SearchRun:
     def _ask(self, step: Step, results: Results) -> None:
         known = self._recorded.get(len(self._points))
         if known is not None:
-            self._searcher.adopt(known)
+            with _blaming_the_searcher():
+                self._searcher.adopt(known)
             self._points.append(known)
             if self.search.early_stop is not None:
                 self._want(step, known, results)
             return
-        proposal = self._searcher.ask()
+        with _blaming_the_searcher():
+            proposal = self._searcher.ask()
         if proposal is None:
             self._exhausted = True
             return
@@ -198,7 +205,9 @@ class SearchRun:
             value = self._stopped.get(number, fmean(scores.values()) if scores else None)
             further = self._further(number, results) if scores else ()
         self._values[number] = value
-        self._searcher.tell(number, value, () if value is None else _as_told(self.search, further))
+        told = () if value is None else _as_told(self.search, further)
+        with _blaming_the_searcher():
+            self._searcher.tell(number, value, told)
         if recorded != (value, further):
             step.events.append(PointScored(search=self.search.key, number=number, value=value, further=further))
 

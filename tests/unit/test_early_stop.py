@@ -17,6 +17,7 @@ from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
 from crowdsweep.record.result import Status, StoppedEarly, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
+from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
@@ -242,7 +243,7 @@ def test_what_decides_the_stops_decides_which_search_it_is(plan: Plan, change: d
 
 def test_a_plan_says_what_early_stopping_does(plan: Plan) -> None:
     words = "fits stopped below the median of earlier points, from 30 % of their length on"
-    assert plan.summary()["searches"][0]["early_stop"] == words
+    assert plan_summary(plan)["searches"][0]["early_stop"] == words
     assert words in describe_plan(plan)
     assert plan.notes == []
 

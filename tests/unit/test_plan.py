@@ -12,6 +12,7 @@ from crowdsweep.errors import BadInput, SweepFileError, UnknownName
 from crowdsweep.models import registered
 from crowdsweep.models.contract import DataShape
 from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.views.terminal.plan import describe_plan
@@ -231,7 +232,7 @@ def test_a_study_template_is_laid_out_and_the_sweep_file_kept_as_written() -> No
 def test_summary_is_json_and_words_agree_with_it() -> None:
     model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
     plan = make_plan(config_of(["anesthesia"], ["uniform", model]))
-    summary = json.loads(json.dumps(plan.summary()))
+    summary = json.loads(json.dumps(plan_summary(plan)))
     assert summary["trials"] == {"search": 9, "report": 10, "total": 19}
     assert summary["estimated_slot_seconds"] > 0
     words = describe_plan(plan)
@@ -242,7 +243,7 @@ def test_summary_is_json_and_words_agree_with_it() -> None:
 
 def test_where_nobody_knows_who_answered_no_annotators_are_counted() -> None:
     plan = make_plan(config_of([{"name": "anesthesia", "scenario": "global"}], ["majority-vote"]))
-    assert plan.summary()["datasets"][0]["annotators"] is None
+    assert plan_summary(plan)["datasets"][0]["annotators"] is None
     assert "45 training items, annotators unknown, 315 annotations" in describe_plan(plan)
 
 

@@ -24,6 +24,7 @@ from crowdsweep.record.journal import Journal
 from crowdsweep.record.naming import told_words
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import Plan, make_plan
+from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
 from crowdsweep.views.report_files import write_report
@@ -93,7 +94,7 @@ def test_what_was_told_is_marked_and_counts_for_nothing_else(first: Path, tmp_pa
     assert (plan.n_trials, search.limit) == (cold.n_trials, cold.searches[0].limit)
     assert search.key != cold.searches[0].key
     assert "12 points told from first" in describe_plan(plan)
-    assert plan.summary()["searches"][0]["told"] == {"first": 12}
+    assert plan_summary(plan)["searches"][0]["told"] == {"first": 12}
     journal = MemoryJournal()
     outcome, slots = drive(plan, journal, bowl, make_searcher=searcher_of)
     assert outcome.planned == len(slots.ran) == plan.n_trials
@@ -214,9 +215,9 @@ def test_several_sweeps_tell_a_point_once(first: Path, tmp_path: Path) -> None:
     same = Path(shutil.copytree(first, tmp_path / "copy"))
     more = swept(tmp_path / "more", budget={"points": 5}, sampler={"kind": "random", "seed": 9})
     plan = make_plan(warm(first, sampler={"warm_start": [str(first), str(more)]}))
-    assert plan.summary()["searches"][0]["told"] == {"first": 12, "more": 5}
+    assert plan_summary(plan)["searches"][0]["told"] == {"first": 12, "more": 5}
     plan = make_plan(warm(first, sampler={"warm_start": [str(first), str(same)]}))
-    assert plan.summary()["searches"][0]["told"] == {"first": 12}
+    assert plan_summary(plan)["searches"][0]["told"] == {"first": 12}
 
 
 def test_a_gaussian_process_is_told_no_more_than_it_can_learn_from(tmp_path: Path) -> None:
