@@ -80,6 +80,11 @@ class Cell:
     resources: Resources
     report_seeds: range
 
+    @cached_property
+    def params(self) -> Mapping[str, Any]:
+        """All hyper-parameters, those that are not fixed at their defaults."""
+        return registered.full_params(self.info.name, self.fixed)
+
     @property
     def key(self) -> str:
         """The `cell_key` of the report trials, for a cell that is not searched."""

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Items, TrialData
 from crowdsweep.data.oddities import mistakes
-from crowdsweep.data.splits import data_version, prepare
+from crowdsweep.data.splits import prepare
 from crowdsweep.errors import BadInput, DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT, by_held_out
 from crowdsweep.models import registered
@@ -209,10 +209,9 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tupl
     Raises:
         DataError: nothing can score the points.
     """
-    params = registered.full_params(cell.info.name, cell.fixed)
 
     def outputs() -> Outputs | None:
-        return pilots.outputs(cell.info, params, trial)
+        return pilots.outputs(cell.info, cell.params, trial)
 
     for metric in cell.metric.each:
         if not by_held_out(metric.name) and (lacks := why_not_by_metric(cell.info, metric, outputs)):
@@ -241,6 +240,7 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     said = {*fixed, *entry.space.dimensions}
     if config.protocol is not None and "protocol" in registered.parameters(entry.name).keys() - said:
         fixed["protocol"] = config.protocol
+        entry.space.check_fits(entry.name, fixed)  # without it, the sweep file has been checked
     metric = config.metric or default_metric(info, dataset.offer)
     return Cell(
         info=info,
@@ -269,21 +269,20 @@ def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:
 
 
 def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Search:
-    space.check_fits(cell.info.name, cell.fixed)
     metric = cell.metric
     heldout = config.heldout.fraction if metric.held_out else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
     sampler, because = chosen_for(space, config.sampler, limit, several=bool(metric.further))
     raced, rule = raced_after(config), early_stop_of(config, metric.name)
     earlier = [source_of(store) for store in sampler.warm_start]
-    version = data_version(cell.dataset.base, cell.dataset.params, heldout)
+    (trial,) = cell.specs([SEARCH_SEED], "search", heldout=heldout)
     key = digest(
         {
-            "model": cell.info.name,
-            "model_version": cell.info.version,
-            "fixed": registered.full_params(cell.info.name, cell.fixed),
-            "dataset": cell.dataset.base.fingerprint,
-            "dataset_params": dict(cell.dataset.params),
+            "model": trial.model,
+            "model_version": trial.model_version,
+            "fixed": trial.params,
+            "dataset": trial.fingerprint,
+            "dataset_params": dict(trial.dataset_params),
             "space": space.hash,
             "metric": [metric.name, metric.goal, *metric.further],
             "heldout": heldout,
@@ -293,7 +292,7 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
             "raced": raced,
             **({"warm_start": earlier} if earlier and sampler.learns else {}),
             **({} if rule is None else {"median": [rule.quantile, rule.grace, config.report_every]}),
-            **({} if version == 1 else {"data_version": version}),
+            **({} if trial.data_version == 1 else {"data_version": trial.data_version}),
         }
     )
     return Search(
