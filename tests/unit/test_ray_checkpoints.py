@@ -30,7 +30,7 @@ class MadeUp:
 
     actors: list[Actor] = field(default_factory=list[Actor])
     drained: set[str] = field(default_factory=set[str])
-    given: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    given: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
 
     def check_room(self, resources: Resources) -> None:
         """There is room."""
@@ -52,8 +52,8 @@ class MadeUp:
     def options(self, **_: Any) -> "MadeUp":
         return self
 
-    def remote(self, *_: Any, **more: Any) -> str:
-        self.given.append(more)
+    def remote(self, *given: Any, **_: Any) -> str:
+        self.given.append(given)
         return "a stream"
 
 
@@ -76,11 +76,11 @@ def test_the_next_slot_is_given_the_latest(made: MadeUp) -> None:
     executor._take(actor, [noted, saved])
     executor._replace_lost(actor, NODE_DIED)
     actor = made.begin(executor)
-    assert [given["saved"] for given in made.given] == [
+    assert [saved for _, _, saved in made.given] == [
         {one.key: [("lies here", b"of an earlier driver")]},
         {one.key: [("lies here", b"new")]},
     ]
-    assert [given["checkpoint_minutes"] for given in made.given] == [10.0, 10.0]
+    assert [batch.checkpoint_minutes for batch, _, _ in made.given] == [10.0, 10.0]
     assert [event for event in executor._events if isinstance(event, TrialSaved | TrialsNoted)] == [noted, saved]
     executor._take(actor, [TrialResult(key=one.key, status=Status.OK)])
     assert not executor._saved
