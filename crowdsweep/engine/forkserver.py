@@ -24,6 +24,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -33,7 +34,6 @@ from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.executor import Batch
-from crowdsweep.engine.reports import Reports
 from crowdsweep.engine.work import ALIVE, BEGUN, BUG, DONE, NEWS, PROGRESS, STATUS, Call, Work, end
 from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
 from crowdsweep.registry.discovery import keep_search_path
@@ -42,6 +42,7 @@ from crowdsweep.trial.model_calls import STRAY_FORK
 from crowdsweep.trial.runner import look_up_models, run_batch
 
 _PR_SET_PDEATHSIG = 1
+_REPORTED_EVERY_S = 0.5
 _HANDOVER_LOST = 3  # exit code of a worker that lost its connection to the driver
 
 
@@ -139,12 +140,18 @@ def _die_with(server: int) -> None:
 
 def _run(batch: Batch, dataset: CrowdDataset, device: str, driver: Connection) -> None:
     process, stopped = os.getpid(), set[str]()
+    due = dict.fromkeys((spec.key for spec in batch.specs), time.monotonic() + _REPORTED_EVERY_S)
 
-    def send(event: TrialProgressed) -> None:
-        if os.getpid() != process:
-            os._exit(STRAY_FORK)
-        driver.send((PROGRESS, event))
-        stopped.update(driver.recv())
+    def report(event: TrialProgressed) -> bool:
+        """Tells the driver of every report with a score, since early stopping may decide by it, and of others now and
+        then; returns whether the trial goes on."""
+        if event.score is not None or time.monotonic() >= due[event.key]:
+            due[event.key] = time.monotonic() + _REPORTED_EVERY_S
+            if os.getpid() != process:
+                os._exit(STRAY_FORK)
+            driver.send((PROGRESS, event))
+            stopped.update(driver.recv())
+        return event.key not in stopped
 
     def tell(event: TrialSaved | TrialsNoted) -> None:
         if os.getpid() != process:
@@ -153,10 +160,9 @@ def _run(batch: Batch, dataset: CrowdDataset, device: str, driver: Connection) -
 
     look_up_models(batch.specs)
     driver.send((BEGUN, None))
-    reports = Reports(send, [spec.key for spec in batch.specs], stopped)
     minutes = batch.checkpoint_minutes
     checkpoints = None if minutes is None else CheckpointSettings(minutes=minutes, saved=batch.saved, emit=tell)
-    _send_result(driver, run_batch, batch.specs, dataset, device, reports, batch.curve_spec, checkpoints)
+    _send_result(driver, run_batch, batch.specs, dataset, device, report, batch.curve_spec, checkpoints)
 
 
 def _send_result(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:
