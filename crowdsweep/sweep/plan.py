@@ -240,11 +240,11 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     said = {*fixed, *entry.space.dimensions}
     if config.protocol is not None and "protocol" in registered.parameters(entry.name).keys() - said:
         fixed["protocol"] = config.protocol
-        entry.space.check_fits(entry.name, fixed)  # without it, the sweep file has been checked
+        entry.space.check_fits(entry.name, fixed)  # beside the entry's own parameters, reading has checked it
     metric = config.metric or default_metric(info, dataset.offer)
     return Cell(
         info=info,
-        label=entry.label or entry.name,
+        label=entry.label,
         dataset=dataset,
         fixed=fixed,
         metric=metric,
@@ -263,7 +263,7 @@ def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:
     for point in entry.space.settings():
         try:
             found |= info.needs_of(registered.build_model(entry.name, {**entry.params, **point}), items)
-        except BadInput:  # the space does not fit the model; `Space.check_fits` has a better message
+        except BadInput:  # a combination of settings that the model refuses
             found |= info.needs
     return found
 
