@@ -30,7 +30,6 @@ from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.resume import data_changes
-from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweep.warm_start import recorded_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.tracking.uri import has_place
@@ -170,7 +169,6 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
             plan,
             executor=executor,
             journal=journal,
-            make_searcher=lambda search: searcher_of(search, config.sampler),
             mirrors=mirrors,
             environment=environment(),
             interrupts=interrupts,

@@ -110,7 +110,7 @@ def warm_forkservers(warm: WarmServer) -> Iterator[pytest.MonkeyPatch]:
     def started() -> worker._Server:
         ours, theirs = socket.socketpair()
         with theirs:
-            process = warm.forkserver(theirs, {**dict.fromkeys(worker._ONE_THREAD, "1"), **os.environ})
+            process = warm.forkserver(theirs, {**dict.fromkeys(worker.THREAD_VARIABLES, "1"), **os.environ})
         return worker._Server(process=process, control=ours)
 
     with pytest.MonkeyPatch.context() as patch:

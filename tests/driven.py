@@ -13,10 +13,11 @@ from crowdsweep.record.events import (
     PointsSelected,
 )
 from crowdsweep.record.spec import TrialSpec
+from crowdsweep.search.contract import PointSearcher
+from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan
-from crowdsweep.sweep.resume import MakeSearcher
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 
@@ -50,7 +51,7 @@ def drive(
     interrupts: Interrupts | None = None,
     mirrors: Sequence[Mirror] = (),
     kind: type[FakeExecutor] = FakeExecutor,
-    make_searcher: MakeSearcher = lambda search: HistorySearcher(limit=search.limit),
+    make_searcher: Callable[[Search], PointSearcher] = lambda search: HistorySearcher(limit=search.limit),
     retry_failed: bool = False,
     **executor: Any,
 ) -> tuple[SweepOutcome, FakeExecutor]:

@@ -45,7 +45,7 @@ def specs_on(base: CrowdDataset, model: str, n_seeds: int, **params: object) -> 
 
 def batch_of(specs: Sequence[TrialSpec]) -> Batch:
     """Returns these trials as one batch."""
-    return Batch(specs=specs, dataset=specs[0].fingerprint)
+    return Batch(specs=specs)
 
 
 def drained(executor: Executor, n_finished: int) -> list[Event]:

@@ -15,8 +15,8 @@ from crowdsweep.record.kinds import news, take
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.state import JournalState, Known
+from crowdsweep.resources import Resources
 from crowdsweep.search.contract import Proposal, check_next
-from crowdsweep.sweepfile.records import Resources
 
 
 @dataclass

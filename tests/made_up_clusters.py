@@ -9,7 +9,7 @@ import pytest
 from crowdsweep.engine import slot_pool
 from crowdsweep.engine.nodes import Node, wants
 from crowdsweep.engine.slot_pool import Actor, SlotPool
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 CPU, GPU, EITHER = Resources(), Resources(gpu=1.0), Resources(gpu=1.0, gpu_needed=False)
 

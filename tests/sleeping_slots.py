@@ -14,12 +14,12 @@ import ray
 
 from crowdsweep.engine import ray_process
 from crowdsweep.engine.cluster import Cluster
+from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.ray_slot import CONTROL
 from crowdsweep.engine.slot_pool import Actor, SlotPool
 from crowdsweep.record.result import Status, TrialResult
-from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import CarriedFolder
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 BEGAN, ENDED = "began", "ended"
 """Metrics of a trial that slept: seconds since the epoch."""
@@ -36,12 +36,12 @@ class SleepingSlots:
     def __init__(self, sleep_s: float) -> None:
         self._sleep_s = sleep_s
 
-    async def run(self, specs: Sequence[TrialSpec], *_: Any, **__: Any) -> AsyncIterator[list[TrialResult]]:
+    async def run(self, batch: Batch, *_: Any, **__: Any) -> AsyncIterator[list[TrialResult]]:
         """Sleeps, and yields results that say when."""
         began = time.time()
         await asyncio.sleep(self._sleep_s)
         when = {BEGAN: began, ENDED: time.time()}
-        yield [TrialResult(key=spec.key, status=Status.OK, metrics=when) for spec in specs]
+        yield [TrialResult(key=spec.key, status=Status.OK, metrics=when) for spec in batch.specs]
 
     async def stop(self, key: str) -> None:
         """No sleep is broken off."""

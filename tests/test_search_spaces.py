@@ -150,7 +150,8 @@ def brief(path: Path) -> list[str]:
         known = registered.full_params(model.name, model.params)
         for name in BRIEF.keys() & known.keys():
             value = BRIEF[name]
-            changed = f"search={{{name}: {{values: [{value}]}}}}" if name in model.space else f"params.{name}={value}"
+            searched = name in model.space.dimensions
+            changed = f"search={{{name}: {{values: [{value}]}}}}" if searched else f"params.{name}={value}"
             overrides.append(f"models.{number}.{changed}")
     return overrides
 

@@ -317,7 +317,7 @@ def _have_warm_forkservers(path: str) -> None:
     def started() -> worker._Server:
         ours, theirs = socket.socketpair()
         with theirs, Path(os.devnull).open("rb") as nothing:
-            environment = {**dict.fromkeys(worker._ONE_THREAD, "1"), **os.environ}
+            environment = {**dict.fromkeys(worker.THREAD_VARIABLES, "1"), **os.environ}
             request = {"arguments": None, "cwd": str(Path.cwd()), "env": environment}
             process = ask(path, request, [nothing.fileno(), 2, 2, theirs.fileno()])
         return worker._Server(process=process, control=ours)

@@ -139,10 +139,11 @@ def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say what a sweep (or that of a dataset's folder) would run and about how long it would take; runs none of it."""
     say_first(f"{sweep}: reading it")
     from crowdsweep.sweep.plan import make_plan
+    from crowdsweep.sweep.plan_summary import plan_summary
     from crowdsweep.sweep.warm_start import recorded_of
     from crowdsweep.views.terminal.grid import terminal_width
     from crowdsweep.views.terminal.plan import describe_plan
 
     config = asked_sweep(sweep, overrides)
     made = make_plan(config, recorded_of(config, DEFAULT_STORES / config.name))
-    click.echo(json_text(made.summary()) if as_json else describe_plan(made, terminal_width()))
+    click.echo(json_text(plan_summary(made)) if as_json else describe_plan(made, terminal_width()))

@@ -69,9 +69,9 @@ def submit(
         raise BadInput(
             f"--cluster-store {plain(str(cluster_store))!r}: expected a path from the root on, as /runs/NAME"
         )
-    from crowdsweep.engine.job_package import JobOrder, pack
     from crowdsweep.engine.ray_jobs import STOPS_IN_S, Jobs, jobs_address
     from crowdsweep.engine.versions import versions
+    from crowdsweep.sweepfile.job_package import JobOrder, pack
 
     config = asked_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
@@ -117,8 +117,8 @@ def submit(
 @click.command(hidden=True)
 def submitted() -> int:
     """Run what `submit` has packaged; for the cluster's side of it."""
-    from crowdsweep.engine.job_package import SWEEP_FILE, read_order, search_in
     from crowdsweep.sweep.environment import check_versions
+    from crowdsweep.sweepfile.job_package import SWEEP_FILE, read_order, search_in
     from crowdsweep.sweepfile.read import load_sweep
 
     package = Path.cwd()

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Gt, Lt
 
@@ -31,7 +31,7 @@ CrowdName = Literal["setup1", "cifar", "bad-votes"]
 
 @dataclass(frozen=True, kw_only=True)
 class CommonParams:
-    """Parameters that every dataset takes (`check_params` checks them, `splits.prepare` applies them).
+    """Parameters that every dataset takes (`check_params` reads them, `splits.prepare` applies them).
 
     Attributes:
         scenario: whether annotators are known; in `global` every label has an annotator of its own.
@@ -75,6 +75,13 @@ class FolderParams:
 
 
 COMMON_PARAMS = tuple(field.name for field in fields(CommonParams))
+_CHOICES = {
+    "scenario": ("individual", "global"),
+    "training": ("split", "all"),
+    "allocation": ("even", "adaptive"),
+    "crowd": get_args(CrowdName),
+}
+_LEAST = {"redundancy": 1, "annotators": 1, "folds": 3}  # of whole numbers
 FOLDER_PARAMS = tuple(field.name for field in fields(FolderParams))
 
 
@@ -152,8 +159,8 @@ def of_base(name: str, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
     return {key: value for key, value in params.items() if key not in COMMON_PARAMS or key in own}
 
 
-def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str) -> None:
-    """Checks the names of dataset parameters, and the values of the common ones.
+def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str) -> CommonParams:
+    """Checks the names of dataset parameters, and the values of the common ones, which it returns.
 
     Args:
         params: as the sweep gives them.
@@ -167,28 +174,28 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
     for key in params:
         if key not in (*COMMON_PARAMS, *own):
             raise UnknownName("dataset parameter", key, (*COMMON_PARAMS, *own), where)
-    texts = {
-        "scenario": ("individual", "global"),
-        "training": ("split", "all"),
-        "allocation": ("even", "adaptive"),
-        "crowd": get_args(CrowdName),
-    }
-    for key, choices in texts.items():
-        if params.get(key) is not None and params[key] not in choices:
-            raise DataError(f"{where}, parameter {key}: expected {' or '.join(choices)}, got {params[key]!r}")
-    if params.get("redundancy") is not None:
-        whole_param(params, "redundancy", at_least=1)
-    elif params.get("allocation") == "adaptive":
+    common: dict[str, Any] = {key: params[key] for key in COMMON_PARAMS if params.get(key) is not None}
+    for key in common.keys() & _CHOICES.keys():
+        if common[key] not in _CHOICES[key]:
+            raise DataError(f"{where}, parameter {key}: expected {' or '.join(_CHOICES[key])}, got {common[key]!r}")
+    for key in common.keys() & _LEAST.keys():
+        common[key] = whole_param(params, key, at_least=_LEAST[key])
+    if "labels_per_item" in common:
+        common["labels_per_item"] = number_param(params, "labels_per_item", above=0)
+    if "annotator_dropout" in common:
+        common["annotator_dropout"] = number_param(params, "annotator_dropout", at_least=0, below=1)
+    asked = CommonParams(**common)
+    if asked.allocation == "adaptive" and asked.redundancy is None:
         raise DataError(
             f"{where}, parameter allocation: expected redundancy beside adaptive, which says how many labels an item "
             f"has on average; got none"
         )
-    _check_crowd(params, own, where)
-    if params.get("folds") is not None:
-        whole_param(params, "folds", at_least=3)
+    simulated = asked.crowd is not None or "labels_per_item" in own
+    if asked.annotators is not None and asked.scenario == "global" and not simulated:
+        raise DataError(f"{where}: scenario global makes every label an annotator of its own; leave annotators out")
+    if asked.folds is not None:
         _check_fitted(params.get("features"), where)
-    if params.get("annotator_dropout") is not None:
-        number_param(params, "annotator_dropout", at_least=0, below=1)
+    return asked
 
 
 def _check_fitted(features: Scalar, where: str) -> None:
@@ -199,17 +206,6 @@ def _check_fitted(features: Scalar, where: str) -> None:
             f"trains on other items, and would have been read by the words of all; leave folds out, or take the "
             f"features of an encoder ({{text: sentence-transformers/NAME}})"
         )
-
-
-def _check_crowd(params: Mapping[str, Scalar], own: tuple[str, ...], where: str) -> None:
-    """Checks the parameters that decide who answers: real, split, anonymous or simulated annotators."""
-    simulated = params.get("crowd") is not None or "labels_per_item" in own
-    if params.get("labels_per_item") is not None:
-        number_param(params, "labels_per_item", above=0)
-    if params.get("annotators") is not None:
-        whole_param(params, "annotators", at_least=1)
-    if params.get("annotators") is not None and params.get("scenario") == "global" and not simulated:
-        raise DataError(f"{where}: scenario global makes every label an annotator of its own; leave annotators out")
 
 
 def number_param(

@@ -20,6 +20,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data import bounds, catalogue, thinning
 from crowdsweep.data.adaptive import keep_most_informative
 from crowdsweep.data.annotations import Annotations, Forgotten
+from crowdsweep.data.catalogue import CommonParams
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.crowds_over_gold import ANNOTATORS, LABELS_PER_ITEM, answered_by
 from crowdsweep.data.dataset import (
@@ -68,27 +69,27 @@ def prepare(
     """
     where = f"dataset {base.name}"
     own = tuple(base.params) if base.seed_dependent else (*base.params, *catalogue.FOLDER_PARAMS)
-    catalogue.check_params(params, own, where)
+    asked = catalogue.check_params(params, own, where)
     if not 0 <= heldout_fraction < 1:
         raise DataError(f"{where}: expected a held-out fraction of at least 0 and below 1, got {heldout_fraction}")
     seeds = SeedStream(seed)
-    dataset = _folded(_drawn(base, params, seeds), params, seed, where)
-    candidates = _training_candidates(dataset, params, where)
-    annotations = _thinned(dataset, candidates, params, seeds, where)
+    dataset = _folded(_drawn(base, asked, seeds), asked, seed, where)
+    candidates = _training_candidates(dataset, asked, where)
+    annotations = _thinned(dataset, candidates, asked, seeds, where)
     kept = np.flatnonzero(_with_annotations(dataset, candidates, annotations))
     if not len(kept):
         raise DataError(f"{where}: expected training items with annotations, found none; see `training: split | all`")
     train, annotations = candidates[kept], annotations.of_items(kept)
     pairs = thinning.pairs_of(annotations, _units(dataset, train)) if heldout_fraction else None
-    crowd = dataset.crowd
-    if _scenario(dataset, params, where) == "global":
+    crowd, anonymous = dataset.crowd, _forgets_annotators(dataset, asked, where)
+    if anonymous:
         rows, pseudo_annotator = _forgotten(dataset, annotations)
         crowd = _forgotten_crowd(crowd, annotations.annotator[rows], pseudo_annotator)
         pairs, annotations = None if pairs is None else pairs[rows], _anonymised(dataset, annotations)
     shape = (len(kept), dataset.n_classes, len(annotations))
     bounds.check_fit(*shape, base.name, multilabel=dataset.scale == "multilabel", of_votes=True)
     annotations, heldout = _held_out(annotations, heldout_fraction, pairs, seeds)
-    training = _training_data(dataset, params, train, annotations, where)
+    training = _training_data(dataset, train, annotations, anonymous=anonymous)
     return TrialData(
         training=training,
         code=train,
@@ -128,10 +129,10 @@ def data_version(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fract
     return 1 if whole and (rows.anonymous or not leaves_out) else 2
 
 
-def _drawn(base: CrowdDataset, params: Mapping[str, Scalar], seeds: SeedStream) -> CrowdDataset:
+def _drawn(base: CrowdDataset, asked: CommonParams, seeds: SeedStream) -> CrowdDataset:
     if not base.seed_dependent:
-        return _in_place_of_the_real(base, params, seeds)
-    if params.get("crowd") is not None:
+        return _in_place_of_the_real(base, asked, seeds)
+    if asked.crowd is not None:
         raise DataError(f"dataset {base.name}, parameter crowd: its crowd is a simulated one already; leave crowd out")
     found = catalogue.source(base.name)
     if found is None or found.draw is None:
@@ -139,32 +140,29 @@ def _drawn(base: CrowdDataset, params: Mapping[str, Scalar], seeds: SeedStream) 
     return found.draw(base, seeds.child("crowd"))
 
 
-def _in_place_of_the_real(base: CrowdDataset, params: Mapping[str, Scalar], seeds: SeedStream) -> CrowdDataset:
-    crowd, annotators = params.get("crowd"), params.get("annotators")
-    number = None if annotators is None else catalogue.whole_param(params, "annotators", at_least=1)
-    if isinstance(crowd, str):
-        labels = params.get("labels_per_item")
-        labels = LABELS_PER_ITEM if labels is None else catalogue.number_param(params, "labels_per_item", above=0)
-        return answered_by(base, crowd, ANNOTATORS if number is None else number, labels, seeds.child("crowd"))
-    if params.get("labels_per_item") is not None:
+def _in_place_of_the_real(base: CrowdDataset, asked: CommonParams, seeds: SeedStream) -> CrowdDataset:
+    if asked.crowd is not None:
+        number, labels = asked.annotators or ANNOTATORS, asked.labels_per_item or LABELS_PER_ITEM
+        return answered_by(base, asked.crowd, number, labels, seeds.child("crowd"))
+    if asked.labels_per_item is not None:
         raise DataError(
             f"dataset {base.name}, parameter labels_per_item: expected a simulated crowd beside it, as crowd: setup1; "
             f"for fewer real labels give redundancy"
         )
-    return base if number is None else with_annotators(base, number, seeds.numpy("annotators"))
+    return base if asked.annotators is None else with_annotators(base, asked.annotators, seeds.numpy("annotators"))
 
 
-def _folded(dataset: CrowdDataset, params: Mapping[str, Scalar], seed: int, where: str) -> CrowdDataset:
+def _folded(dataset: CrowdDataset, asked: CommonParams, seed: int, where: str) -> CrowdDataset:
     """Returns the dataset with its annotated items dealt into k folds: one is test, the next is dev, all others train.
 
     k consecutive seeds, from a multiple of k, share one deal, and each tests another of its folds; the next k seeds
     deal anew. Items of the split `unlabelled` keep their split; other items without an annotation are left out.
     """
-    if params.get("folds") is None:
+    if asked.folds is None:
         return dataset
-    if params.get("training") == "all":
+    if asked.training == "all":
         raise DataError(f"{where}: folds keep items from training, which training: all does not; leave one out")
-    k, items = catalogue.whole_param(params, "folds", at_least=3), dataset.items
+    k, items = asked.folds, dataset.items
     dealt = items.whole_units(dataset.annotations.labels_per_item > 0) & (dataset.split != SPLITS.index("unlabelled"))
     unit = np.arange(items.n_items) if items.unit is None else items.unit
     units, place = np.unique(unit[dealt], return_inverse=True)
@@ -179,17 +177,15 @@ def _folded(dataset: CrowdDataset, params: Mapping[str, Scalar], seed: int, wher
     return replace(dataset, split=split.astype(np.int8))
 
 
-def _scenario(dataset: CrowdDataset, params: Mapping[str, Scalar], where: str) -> Scalar:
-    if not dataset.annotations.anonymous:
-        return params.get("scenario") or "individual"
-    if params.get("scenario") == "individual":
+def _forgets_annotators(dataset: CrowdDataset, asked: CommonParams, where: str) -> bool:
+    if dataset.annotations.anonymous and asked.scenario == "individual":
         raise DataError(f"{where}: scenario individual needs known annotators, these votes are anonymous; use global")
-    return "global"
+    return dataset.annotations.anonymous or asked.scenario == "global"
 
 
-def _training_candidates(dataset: CrowdDataset, params: Mapping[str, Scalar], where: str) -> ItemsPicked:
+def _training_candidates(dataset: CrowdDataset, asked: CommonParams, where: str) -> ItemsPicked:
     train = dataset.items_of("train")
-    if (params.get("training") or ("split" if len(train) else "all")) == "all":
+    if asked.training == "all" or not (asked.training or len(train)):
         annotated = dataset.items.whole_units(dataset.annotations.labels_per_item > 0)
         return np.flatnonzero(annotated).astype(np.int32)
     if not len(train):
@@ -209,27 +205,24 @@ def _with_annotations(dataset: CrowdDataset, items: ItemsPicked, annotations: An
 
 
 def _thinned(
-    dataset: CrowdDataset, items: ItemsPicked, params: Mapping[str, Scalar], seeds: SeedStream, where: str
+    dataset: CrowdDataset, items: ItemsPicked, asked: CommonParams, seeds: SeedStream, where: str
 ) -> Annotations:
     annotations, unit = dataset.annotations.of_items(items), _units(dataset, items)
-    dropped, labels = params.get("annotator_dropout"), params.get("redundancy")
-    if isinstance(dropped, int | float) and dropped > 0:
+    if asked.annotator_dropout:
         if annotations.anonymous:
             raise DataError(f"{where}: annotator_dropout needs known annotators, these votes are anonymous")
-        kept = thinning.keep_annotators(annotations, dropped, seeds.numpy("annotator_dropout"))
+        kept = thinning.keep_annotators(annotations, asked.annotator_dropout, seeds.numpy("annotator_dropout"))
         annotations = annotations.take(kept)
-    if isinstance(labels, int | float) and params.get("allocation") == "adaptive":
-        return annotations.take(_most_telling(dataset, annotations, int(labels), seeds, where))
-    if isinstance(labels, int | float):
-        if annotations.anonymous:
-            unit = None  # it is unknown which votes within a unit are one annotator's
-        together = unit is not None or dataset.scale == "multilabel"
-        bundles = thinning.pairs_of(annotations, unit) if together else None
-        draws = seeds.numpy("redundancy")
-        annotations = annotations.take(
-            thinning.keep_labels(annotations, int(labels), draws, bundles=bundles, unit=unit)
-        )
-    return annotations
+    if asked.redundancy is None:
+        return annotations
+    if asked.allocation == "adaptive":
+        return annotations.take(_most_telling(dataset, annotations, asked.redundancy, seeds, where))
+    if annotations.anonymous:
+        unit = None  # it is unknown which votes within a unit are one annotator's
+    together = unit is not None or dataset.scale == "multilabel"
+    bundles = thinning.pairs_of(annotations, unit) if together else None
+    draws = seeds.numpy("redundancy")
+    return annotations.take(thinning.keep_labels(annotations, asked.redundancy, draws, bundles=bundles, unit=unit))
 
 
 def _most_telling(
@@ -272,9 +265,8 @@ def _held_out(
 
 
 def _training_data(
-    dataset: CrowdDataset, params: Mapping[str, Scalar], train: ItemsPicked, annotations: Annotations, where: str
+    dataset: CrowdDataset, train: ItemsPicked, annotations: Annotations, *, anonymous: bool
 ) -> TrainingData:
-    anonymous = _scenario(dataset, params, where) == "global"
     unlabelled = _untrained(dataset, "unlabelled", train)
     return TrainingData(
         annotations=annotations,

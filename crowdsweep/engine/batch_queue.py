@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from crowdsweep.engine.executor import Batch
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 
 class BatchQueue:

@@ -28,7 +28,7 @@ from crowdsweep.engine.private_folder import PrivateFolder
 from crowdsweep.engine.ray_silence import Silence, end_own_processes
 from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost, error_words
 from crowdsweep.machine import usable_cores
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 OBJECT_STORE_BYTES = 512 * 2**20
 _GROWS_LABEL = "ray.io/node-group"  # of nodes that an autoscaler started, KubeRay's among them

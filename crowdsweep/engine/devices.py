@@ -1,11 +1,8 @@
 """The torch device of a slot, and whether the processes that run models can use it."""
 
-import time
-
-from crowdsweep.engine.work import BUG, DONE, Call
-from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.engine.worker import Forkserver, WorkerDied
 from crowdsweep.errors import InfeasibleRequest
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 CPU_DEVICE = "cpu"
 GPU_DEVICE = "cuda:0"  # Ray shows a slot its own GPU as the first one
@@ -24,21 +21,12 @@ def why_unusable(device: str, forkserver: Forkserver) -> str:
     """
     if device == CPU_DEVICE:
         return ""
-    until = time.monotonic() + _ANSWERS_S
     try:
-        forkserver.worker().send(Call(function=_looked_at, arguments=(device,)))
-        while (left_s := until - time.monotonic()) > 0:
-            match forkserver.receive(left_s):
-                case (str() as kind, str() as answer) if kind == DONE:
-                    return answer
-                case (str() as kind, (text, trace)) if kind == BUG:
-                    raise bug_of(text, trace)
-                case _:
-                    pass
+        return forkserver.call(_looked_at, device, timeout_s=_ANSWERS_S)
     except WorkerDied as death:
         return f"the process that looked at {device} died: {death}"
-    forkserver.kill_worker()
-    return f"{device} did not answer within {_ANSWERS_S:g} s"
+    except TimeoutError:
+        return f"{device} did not answer within {_ANSWERS_S:g} s"
 
 
 def usable_device(resources: Resources, forkserver: Forkserver) -> str:

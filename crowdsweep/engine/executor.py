@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 from crowdsweep.record.events import Event, TrialProgressed
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.sweepfile.records import Resources
-from crowdsweep.trial.learning_curve import CurveSpec
+from crowdsweep.resources import Resources
+from crowdsweep.trial.learning_curve import NO_CURVE, CurveSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,19 +16,22 @@ class Batch:
 
     Attributes:
         specs: the trials, at least one; all have the same `fingerprint` and `dataset`.
-        dataset: fingerprint of the base dataset, as registered with the executor when it was made.
-        curve_spec: which learning curve to record; None for none.
+        curve_spec: which learning curve to record, and the bars of early stopping.
         resources: those that its slot must have; None for the sweep's.
         checkpoint_minutes: minutes between checkpoints of its fits; None for no checkpoints.
         saved: checkpoints that earlier slots wrote, by trial key.
     """
 
     specs: Sequence[TrialSpec]
-    dataset: str
-    curve_spec: CurveSpec | None = None
+    curve_spec: CurveSpec = NO_CURVE
     resources: Resources | None = None
     checkpoint_minutes: float | None = None
     saved: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
+
+    @property
+    def dataset(self) -> str:
+        """Fingerprint of the base dataset, as registered with the executor when it was made."""
+        return self.specs[0].fingerprint
 
 
 @runtime_checkable

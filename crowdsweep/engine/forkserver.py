@@ -24,6 +24,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -32,7 +33,7 @@ from types import FrameType
 from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.engine.reports import Reports
+from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.work import ALIVE, BEGUN, BUG, DONE, NEWS, PROGRESS, STATUS, Call, Work, end
 from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
 from crowdsweep.registry.discovery import keep_search_path
@@ -41,6 +42,7 @@ from crowdsweep.trial.model_calls import STRAY_FORK
 from crowdsweep.trial.runner import look_up_models, run_batch
 
 _PR_SET_PDEATHSIG = 1
+_REPORTED_EVERY_S = 0.5
 _HANDOVER_LOST = 3  # exit code of a worker that lost its connection to the driver
 
 
@@ -122,8 +124,8 @@ def _run_worker(number: int, server: int) -> None:
             for fingerprint in message.forget:
                 datasets.pop(fingerprint, None)
             if message.dataset is not None:
-                datasets[message.fingerprint] = message.dataset
-            _run(message, datasets[message.fingerprint], driver)
+                datasets[message.batch.dataset] = message.dataset
+            _run(message.batch, datasets[message.batch.dataset], message.device, driver)
     except BaseException:  # noqa: BLE001 - the driver is gone, or a model closed the connection
         os._exit(_HANDOVER_LOST)
 
@@ -136,26 +138,31 @@ def _die_with(server: int) -> None:
             os._exit(_HANDOVER_LOST)
 
 
-def _run(work: Work, dataset: CrowdDataset, driver: Connection) -> None:
+def _run(batch: Batch, dataset: CrowdDataset, device: str, driver: Connection) -> None:
     process, stopped = os.getpid(), set[str]()
+    due = dict.fromkeys((spec.key for spec in batch.specs), time.monotonic() + _REPORTED_EVERY_S)
 
-    def send(event: TrialProgressed) -> None:
-        if os.getpid() != process:
-            os._exit(STRAY_FORK)
-        driver.send((PROGRESS, event))
-        stopped.update(driver.recv())
+    def report(event: TrialProgressed) -> bool:
+        """Tells the driver of every report with a score, since early stopping may decide by it, and of others now and
+        then; returns whether the trial goes on."""
+        if event.score is not None or time.monotonic() >= due[event.key]:
+            due[event.key] = time.monotonic() + _REPORTED_EVERY_S
+            if os.getpid() != process:
+                os._exit(STRAY_FORK)
+            driver.send((PROGRESS, event))
+            stopped.update(driver.recv())
+        return event.key not in stopped
 
     def tell(event: TrialSaved | TrialsNoted) -> None:
         if os.getpid() != process:
             os._exit(STRAY_FORK)
         driver.send((NEWS, event))
 
-    look_up_models(work.specs)
+    look_up_models(batch.specs)
     driver.send((BEGUN, None))
-    reports = Reports(send, [spec.key for spec in work.specs], stopped)
-    minutes = work.checkpoint_minutes
-    checkpoints = None if minutes is None else CheckpointSettings(minutes=minutes, saved=work.saved, emit=tell)
-    _send_result(driver, run_batch, work.specs, dataset, work.device, reports, work.curve_spec, checkpoints)
+    minutes = batch.checkpoint_minutes
+    checkpoints = None if minutes is None else CheckpointSettings(minutes=minutes, saved=batch.saved, emit=tell)
+    _send_result(driver, run_batch, batch.specs, dataset, device, report, batch.curve_spec, checkpoints)
 
 
 def _send_result(driver: Connection, function: Callable[..., Any], *arguments: Any) -> None:

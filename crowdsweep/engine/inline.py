@@ -30,7 +30,7 @@ from crowdsweep.record.events import (
     TrialStarted,
 )
 from crowdsweep.record.result import TrialResult
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 SLOT = "inline"
 
@@ -133,13 +133,11 @@ class InlineExecutor:
         worker = self._forkserver.worker()
         worker.send(
             Work(
-                specs=wanted.specs,
-                fingerprint=wanted.dataset,
+                batch=replace(
+                    wanted, saved={spec.key: self._saved[spec.key] for spec in wanted.specs if spec.key in self._saved}
+                ),
                 dataset=None if wanted.dataset in worker.has else self._datasets[wanted.dataset],
                 device=self._device_of(wanted),
-                curve_spec=wanted.curve_spec,
-                checkpoint_minutes=wanted.checkpoint_minutes,
-                saved={spec.key: self._saved[spec.key] for spec in wanted.specs if spec.key in self._saved},
             )
         )
         return [TrialStarted(key=spec.key, slot=SLOT) for spec in wanted.specs]

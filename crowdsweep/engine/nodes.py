@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 _EPSILON = 1e-9
 

@@ -36,7 +36,7 @@ from crowdsweep.record.events import (
     TrialStarted,
 )
 from crowdsweep.record.result import TrialResult
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 from crowdsweep.trial.model_calls import MOST_CHARACTERS, legible
 
 GROWTH = 4
@@ -295,13 +295,10 @@ class RayExecutor:
                 actor.batch = batch
                 actor.deadline = self._deadline(batch, STARTING_S)
                 actor.waits_on = actor.handle.run.options(num_returns="streaming").remote(
-                    batch.specs,
-                    batch.dataset,
+                    batch,
                     [self._place(batch.dataset)],
-                    batch.curve_spec,
+                    {spec.key: [self._saved[spec.key]] for spec in batch.specs if spec.key in self._saved},
                     reports_begin=actor.deadline is not None,
-                    checkpoint_minutes=batch.checkpoint_minutes,
-                    saved={spec.key: [self._saved[spec.key]] for spec in batch.specs if spec.key in self._saved},
                 )
                 self._events += [TrialStarted(key=spec.key, slot=actor.name) for spec in batch.specs]
 

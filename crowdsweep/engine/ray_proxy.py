@@ -33,7 +33,7 @@ from crowdsweep.engine.private_folder import clear_abandoned
 from crowdsweep.engine.worker import bug_of, ending_words
 from crowdsweep.errors import SlotLost
 from crowdsweep.record.events import Event, TrialProgressed
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 SUBMIT, STOP, POLL, ACK = "submit", "stop", "poll", "ack"
 DONE, FAILED, BUG, PROGRESS, LOG = "done", "failed", "bug", "progress", "log"

@@ -4,7 +4,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,20 +13,18 @@ import ray
 from ray.exceptions import RayError
 
 from crowdsweep.engine import devices
+from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.versions import differences
 from crowdsweep.engine.work import BEGUN, BUG, DONE, NEWS, PROGRESS, Work
-from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.engine.worker import THREAD_VARIABLES, Forkserver, WorkerDied, bug_of
 from crowdsweep.errors import BadInput
 from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
 from crowdsweep.record.result import TrialResult
-from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import CarriedFolder, search_here
-from crowdsweep.sweepfile.records import Resources
-from crowdsweep.trial.learning_curve import CurveSpec
+from crowdsweep.resources import Resources
 
 CONTROL = "control"
 DATASETS_KEPT = 2
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 RECEIVE_S = 1.0
 
 
@@ -73,38 +71,29 @@ class Slot:
 
     def run(
         self,
-        specs: Sequence[TrialSpec],
-        fingerprint: str,
+        batch: Batch,
         place: Sequence[Any],
-        curve_spec: CurveSpec | None,
+        saved: Mapping[str, Any] = MappingProxyType({}),
+        *,
         reports_begin: bool = False,
-        checkpoint_minutes: float | None = None,
-        saved: Mapping[str, Any] | None = None,
     ) -> Iterator[Sequence[Update]]:
         """Runs a batch, and yields its progress and results, a few records at a time.
 
         Args:
-            specs: the trials.
-            fingerprint: of their base dataset.
-            place: the dataset's reference in the object store, in a list so that Ray does not fetch it for every call.
-            curve_spec: which learning curve to record; None for none.
-            reports_begin: whether an empty list is yielded first, once models and data are loaded.
-            checkpoint_minutes: minutes between checkpoints of its fits; None for no checkpoints.
+            batch: the batch, without checkpoints.
+            place: reference to its dataset in the object store, in a list so that Ray does not fetch it for every call.
             saved: references to the checkpoints that trials continue from, by key, each in a list like `place`.
+            reports_begin: whether an empty list is yielded first, once models and data are loaded.
         """
-        keys = {spec.key for spec in specs}
+        keys = {spec.key for spec in batch.specs}
         try:
             worker = self._forkserver.worker()
-            older = [held for held in worker.has if held != fingerprint]
+            older = [held for held in worker.has if held != batch.dataset]
             worker.send(
                 Work(
-                    specs=specs,
-                    fingerprint=fingerprint,
-                    dataset=None if fingerprint in worker.has else ray.get(place[0]),
+                    batch=replace(batch, saved=_fetched(saved)),
+                    dataset=None if batch.dataset in worker.has else ray.get(place[0]),
                     device=self._device,
-                    curve_spec=curve_spec,
-                    checkpoint_minutes=checkpoint_minutes,
-                    saved=_fetched(saved or {}),
                     forget=older[: max(0, len(older) + 1 - DATASETS_KEPT)],
                 )
             )

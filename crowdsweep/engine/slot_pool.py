@@ -19,7 +19,7 @@ from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.engine.versions import versions_of_trials
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.carried import CarriedFolder, carried
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 STILLBORN_LIMIT = 3
 """After so many slots in a row ended on a node before they were up, the node gets no further slot."""

@@ -6,14 +6,13 @@
 import os
 import signal
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.record.spec import TrialSpec
-from crowdsweep.trial.learning_curve import CurveSpec
+from crowdsweep.engine.executor import Batch
 
 BEGUN, PROGRESS, NEWS, DONE, BUG = "begun", "progress", "news", "done", "bug"
 STATUS = struct.Struct("=ii")
@@ -26,23 +25,15 @@ class Work:
     """Message with one batch for a worker.
 
     Attributes:
-        specs: the trials.
-        fingerprint: of their base dataset.
-        dataset: that dataset; None where the worker holds it already.
+        batch: the batch, with the checkpoints that its trials continue from.
+        dataset: its base dataset; None where the worker holds it already.
         device: a torch device.
-        curve_spec: which learning curve to record; None for none.
-        checkpoint_minutes: minutes between checkpoints of its fits; None for no checkpoints.
-        saved: checkpoints that trials continue from, by key.
         forget: fingerprints of datasets that the worker is to drop.
     """
 
-    specs: Sequence[TrialSpec]
-    fingerprint: str
+    batch: Batch
     dataset: CrowdDataset | None
     device: str
-    curve_spec: CurveSpec | None
-    checkpoint_minutes: float | None = None
-    saved: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
     forget: Sequence[str] = ()
 
 

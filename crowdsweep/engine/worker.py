@@ -5,20 +5,22 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from crowdsweep.engine.work import ALIVE, STATUS, Call, Work, end
+from crowdsweep.engine.work import ALIVE, BUG, DONE, STATUS, Call, Work, end
 from crowdsweep.errors import SlotLost
 
 _ROOT = str(Path(__file__).parents[2])
 _START_S = 60.0
-# Trials compute on one thread, whether the command line (which sets these variables itself) or another program runs.
-_ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Inline trials compute on one thread, whether the command line (which sets these variables) or another program runs.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 # Where imports fail, for example for lack of memory, one line says so in place of a traceback.
@@ -88,9 +90,9 @@ class Worker:
         except OSError as error:
             raise WorkerDied("it closed its connection to the driver") from error
         if isinstance(work, Work):
-            for fingerprint in (*work.forget, work.fingerprint):
+            for fingerprint in (*work.forget, work.batch.dataset):
                 self.has.pop(fingerprint, None)
-            self.has[work.fingerprint] = None
+            self.has[work.batch.dataset] = None
 
 
 class Forkserver:
@@ -148,6 +150,26 @@ class Forkserver:
             with suppress(OSError):  # the next `receive` finds out
                 self._worker.connection.send(value)
 
+    def call(self, function: Callable[..., Any], *arguments: Any, timeout_s: float) -> Any:
+        """Returns the result of a function of crowdsweep that the worker calls.
+
+        Raises:
+            WorkerDied: the worker ended meanwhile.
+            TimeoutError: the function did not return within `timeout_s`; the worker is killed.
+        """
+        until = time.monotonic() + timeout_s
+        self.worker().send(Call(function=function, arguments=arguments))
+        while (left_s := until - time.monotonic()) > 0:
+            match self.receive(left_s):
+                case (str() as kind, result) if kind == DONE:
+                    return result
+                case (str() as kind, (text, trace)) if kind == BUG:
+                    raise bug_of(text, trace)
+                case _:
+                    pass
+        self.kill_worker()
+        raise TimeoutError
+
     def kill_worker(self) -> None:
         """Kills the worker and all processes that it has started; `worker` then makes another one."""
         if self._worker is not None:
@@ -199,7 +221,7 @@ def _started() -> _Server:
         # `-P`: nothing is imported from the current directory.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and fixed words
             [sys.executable, "-P", "-c", program],
-            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
+            env={**dict.fromkeys(THREAD_VARIABLES, "1"), **os.environ},
             stdin=subprocess.DEVNULL,
             stdout=2,  # models' output goes to standard error, as it is no result of the command
             pass_fds=[theirs.fileno()],

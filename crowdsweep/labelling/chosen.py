@@ -15,7 +15,7 @@ from crowdsweep.files.located import parse_setting
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.models import registered
-from crowdsweep.models.default_model import default_for
+from crowdsweep.models.default_model import default_model
 from crowdsweep.paths import exists
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import short_name
@@ -118,7 +118,7 @@ def chosen_of_dataset(dataset: str, model: str | None, settings: Sequence[str], 
         registered.build_model(model, params)
     data, why = catalogue.load(dataset, {}), "named by --model"
     if model is None:
-        model, why = default_for(data)
+        model, why = default_model(data)
         why += "; `crowdsweep init` writes a sweep that compares models, --model names one"
         registered.build_model(model, params)
     seeds = n_seeds or DEFAULT_SEEDS

@@ -11,7 +11,7 @@ of several classes per item it is fitted to each class."""
 _ENOUGH = 500  # items with several answers
 
 
-def default_for(dataset: CrowdDataset) -> tuple[str, str]:
+def default_model(dataset: CrowdDataset) -> tuple[str, str]:
     """Returns the model of labels alone that labels a dataset, and why it is that one.
 
     How annotators err shows where they label the same items. Where few have a second answer and most have none, what

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 from annotated_types import Ge
 
 Goal = Literal["maximize", "minimize"]
-SamplerKind = Literal["tpe", "gp", "nsga2", "random", "grid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +30,11 @@ class Sampler:
     seed: Annotated[int, Ge(0)] = 0
     parallel: Annotated[int, Ge(1)] = 4
     warm_start: Sequence[str] = ()
+
+    @property
+    def learns(self) -> bool:
+        """Whether its proposals depend on the values of earlier points."""
+        return self.kind not in ("grid", "random")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,10 @@
 """Chooses the sampler of a search, and makes its searcher."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from crowdsweep.search.contract import Goal, PointSearcher, Sampler, SamplerKind
+from crowdsweep.search.contract import Goal, PointSearcher, Sampler
 from crowdsweep.search.dimensions import Choice
 from crowdsweep.search.grid import GridPoints
 from crowdsweep.search.space import Space
@@ -16,26 +16,8 @@ GP_DIMENSIONS = 6
 """Most hyper-parameters for which a Gaussian process is chosen."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """The sampler chosen for one search.
-
-    Attributes:
-        kind: kind of sampler.
-        why: reason for the choice, for users; empty where the sweep file names the sampler.
-    """
-
-    kind: SamplerKind
-    why: str
-
-    @property
-    def learns(self) -> bool:
-        """Whether its proposals depend on the values of earlier points."""
-        return self.kind not in ("grid", "random")
-
-
-def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = False) -> Chosen:
-    """Returns the sampler of a search.
+def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = False) -> tuple[Sampler, str]:
+    """Returns the sampler of a search, and why it is that one; the reason is empty where the sweep file names it.
 
     A space with no more points than `limit` is listed completely, whatever the sampler, since no other can do better.
     Otherwise the sweep's sampler is taken. For one objective, `auto` means a Gaussian process in small spaces of
@@ -50,18 +32,19 @@ def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = Fa
         several: whether the search has several objectives.
     """
     if space.size is not None and space.size <= limit:
-        return Chosen(kind="grid", why=f"the budget covers all {space.size} points of the space")
+        return replace(sampler, kind="grid"), f"the budget covers all {space.size} points of the space"
     if sampler.kind != "auto":
-        return Chosen(kind=sampler.kind, why="")
+        return sampler, ""
+    tpe = replace(sampler, kind="tpe")
     if several:
-        return Chosen(kind="tpe", why="several objectives")
+        return tpe, "several objectives"
     if any(isinstance(dimension, Choice) for dimension in space.dimensions.values()):
-        return Chosen(kind="tpe", why="some hyper-parameters are from lists")
+        return tpe, "some hyper-parameters are from lists"
     if len(space.dimensions) > GP_DIMENSIONS:
-        return Chosen(kind="tpe", why=f"the space has more than {GP_DIMENSIONS} hyper-parameters")
+        return tpe, f"the space has more than {GP_DIMENSIONS} hyper-parameters"
     if limit > GP_POINTS:
-        return Chosen(kind="tpe", why=f"the budget is more than {GP_POINTS} points")
-    return Chosen(kind="gp", why="a small space of numbers alone")
+        return tpe, f"the budget is more than {GP_POINTS} points"
+    return replace(sampler, kind="gp"), "a small space of numbers alone"
 
 
 def make_searcher(

@@ -34,7 +34,7 @@ class Allowance:
     def of(cls, plan: Plan) -> "Allowance":
         """Returns the allowance of a plan."""
         seeds = plan.config.seeds
-        n_points = len(plan.cells) + sum(search.limit + min(seeds.rescored, search.limit) for search in plan.searches)
+        n_points = len(plan.cells) + sum(search.limit + search.rescored for search in plan.searches)
         return cls(
             share=plan.config.budget.failed_trials, n_points=n_points, n_search=seeds.search, n_report=seeds.report
         )

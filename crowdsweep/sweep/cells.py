@@ -12,11 +12,12 @@ from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.record.events import ToldPoint
 from crowdsweep.record.naming import dataset_words
 from crowdsweep.record.spec import Phase, TrialSpec
+from crowdsweep.resources import Resources
+from crowdsweep.search.contract import Sampler
 from crowdsweep.search.median import MedianRule
-from crowdsweep.search.searchers import Chosen
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.requirements import DatasetFacts
-from crowdsweep.sweepfile.records import Metric, Resources
+from crowdsweep.sweepfile.records import Metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,7 @@ class Cell:
         metric: the metric that is scored during training, and that a search optimises.
         needs: what the model needs of the data, at these hyper-parameters and at all that are searched.
         resources: resources of the slots that run the cell's trials.
+        report_seeds: seeds of every reported point.
     """
 
     info: ModelInfo
@@ -76,11 +78,17 @@ class Cell:
     metric: Metric
     needs: frozenset[Need]
     resources: Resources
+    report_seeds: range
+
+    @cached_property
+    def params(self) -> Mapping[str, Any]:
+        """All hyper-parameters, those that are not fixed at their defaults."""
+        return registered.full_params(self.info.name, self.fixed)
 
     @property
     def key(self) -> str:
         """The `cell_key` of the report trials, for a cell that is not searched."""
-        return self.report_specs([0])[0].cell_key
+        return self.report_specs()[0].cell_key
 
     def specs(
         self, seeds: Sequence[int], phase: Phase, point: Mapping[str, Any] | None = None, heldout: float = 0.0
@@ -106,9 +114,9 @@ class Cell:
             for seed in seeds
         ]
 
-    def report_specs(self, seeds: Sequence[int], point: Mapping[str, Any] | None = None) -> list[TrialSpec]:
+    def report_specs(self, point: Mapping[str, Any] | None = None) -> list[TrialSpec]:
         """Returns the report trials of one point, one for each seed."""
-        return self.specs(seeds, "report", point, self.dataset.report_heldout)
+        return self.specs(self.report_seeds, "report", point, self.dataset.report_heldout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +127,11 @@ class Search:
         cell: the part that stays fixed.
         space: the space that is searched.
         limit: largest number of points.
+        seeds: seeds of every searched point; none of them is a report seed.
+        rescored: number of points, the best ones, that are reported; at most `limit`.
         heldout: share of the annotations that search trials hold out.
-        chosen: the sampler that proposes points, and why it was chosen.
+        sampler: settings of the sampler that proposes points, of the kind that was chosen for this search.
+        because: why that kind was chosen; empty where the sweep file names it.
         early_stop: rule that ends fits that are worse than those of earlier points; None where every fit runs to its
             end.
         raced: number of seeds after which a point may be pruned; None where every point gets all seeds.
@@ -133,8 +144,11 @@ class Search:
     cell: Cell
     space: Space
     limit: int
+    seeds: range
+    rescored: int
     heldout: float
-    chosen: Chosen
+    sampler: Sampler
+    because: str
     raced: int | None
     key: str
     early_stop: MedianRule | None = None
@@ -145,6 +159,16 @@ class Search:
     def metric(self) -> Metric:
         """The metric that the search optimises."""
         return self.cell.metric
+
+    @property
+    def n_search(self) -> int:
+        """Number of its search trials, at most."""
+        return self.limit * len(self.seeds)
+
+    @property
+    def n_report(self) -> int:
+        """Number of its report trials, at most."""
+        return self.rescored * len(self.cell.report_seeds)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,10 +60,9 @@ def cost_of(cell: Cell, pilots: Pilots, space: Space | None = None) -> CostEstim
     if cell.info.cost is not None:
         costs = [cost_by_formula(cell.info.cost, shape, params) for params in _priced(cell, space)]
         return CostEstimate(seconds=sum(costs) / len(costs), source="formula")
-    params = registered.full_params(cell.info.name, cell.fixed)
     base, dataset_params = cell.dataset.base, cell.dataset.params
-    key = digest({"model": cell.info.name, "params": params, "dataset": base.fingerprint})
-    measured = pilots.cost(key, cell.info, params, lambda: prepare(base, dataset_params, seed=0))
+    key = digest({"model": cell.info.name, "params": cell.params, "dataset": base.fingerprint})
+    measured = pilots.cost(key, cell.info, cell.params, lambda: prepare(base, dataset_params, seed=0))
     if measured is None:
         return None
     return CostEstimate(seconds=TRIAL_OVERHEAD_S + measured.seconds(shape.n_annotations), source="pilot")
@@ -83,10 +82,10 @@ def cost_row(estimate: CostEstimate | None, trials: int) -> dict[str, Any]:
     }
 
 
-def _priced(cell: Cell, space: Space | None) -> list[dict[str, Any]]:
+def _priced(cell: Cell, space: Space | None) -> list[Mapping[str, Any]]:
     """Returns the hyper-parameters of points that represent a whole search; the defaults where there are none."""
-    found: list[dict[str, Any]] = []
+    found: list[Mapping[str, Any]] = []
     for point in [] if space is None else space.spread(POINTS_PRICED):
         with suppress(BadInput):  # a point that its model refuses costs nothing
             found.append(registered.full_params(cell.info.name, {**cell.fixed, **point}))
-    return found or [registered.full_params(cell.info.name, cell.fixed)]
+    return found or [cell.params]

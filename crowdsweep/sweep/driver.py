@@ -34,23 +34,16 @@ from crowdsweep.record.events import (
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.state import JournalState
+from crowdsweep.search.contract import PointSearcher
 from crowdsweep.sweep.allowance import Allowance
-from crowdsweep.sweep.cells import Cell
+from crowdsweep.sweep.cells import Cell, Search
 from crowdsweep.sweep.checkpoints import KeptCheckpoints
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.queues import InFlight, Waiting
-from crowdsweep.sweep.resume import (
-    MakeSearcher,
-    SearchFailed,
-    hours_spent,
-    recorded_config,
-    recorded_plan,
-    resumed_searches,
-    told_first,
-)
-from crowdsweep.sweep.search_run import SearchRun, Step
+from crowdsweep.sweep.resume import hours_spent, recorded_config, recorded_plan, told_first
+from crowdsweep.sweep.search_run import SearchFailed, SearchRun, Step, searcher_of
 from crowdsweep.trial.learning_curve import CurveSpec
 
 AHEAD = 0.1
@@ -115,7 +108,7 @@ class Driver:
         executor: Executor,
         journal: Record,
         mirrors: Mirrors,
-        make_searcher: MakeSearcher,
+        make_searcher: Callable[[Search], PointSearcher],
         clock: Callable[[], float],
         interrupts: Interrupts | None,
         retry_failed: bool,
@@ -140,7 +133,9 @@ class Driver:
         self._lost: set[str] = set()
         self._broken: dict[int, str] = {}  # id of a failed search (0: the cluster) → its error
         self._dropped = False
-        self._searches = resumed_searches(plan, journal.state, make_searcher)
+        told = {key: tuple(event.points) for key, event in journal.state.told.items()}
+        searches = [replace(search, told=told.get(search.key, search.told)) for search in plan.searches]
+        self._searches = [SearchRun(search, make_searcher(search), journal.state) for search in searches]
         self._started = clock() - hours_spent(journal.state, executor.slots_for()) * 3600
         self._stopping: SweepStatus | None = None
 
@@ -175,7 +170,7 @@ class Driver:
     def _lay_out(self) -> None:
         """Queues the trials of the fixed cells and those that the searches had open, then advances every search."""
         for cell in self._plan.cells:
-            self._want(Step(groups=[cell.report_specs(self._plan.report_seeds)]), cell, None)
+            self._want(Step(groups=[cell.report_specs()]), cell, None)
         for run in self._searches:
             self._want(run.restored(), run.search.cell, run)
         for run in self._searches:
@@ -232,7 +227,6 @@ class Driver:
                 self._executor.submit(
                     Batch(
                         specs=specs,
-                        dataset=specs[0].fingerprint,
                         curve_spec=curve_spec,
                         resources=shape,
                         checkpoint_minutes=self._checkpoints.minutes,
@@ -355,7 +349,7 @@ def run_sweep(
     *,
     executor: Executor,
     journal: Record,
-    make_searcher: MakeSearcher,
+    make_searcher: Callable[[Search], PointSearcher] = searcher_of,
     mirrors: Sequence[Mirror] = (),
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,

@@ -36,6 +36,7 @@ from crowdsweep.sweepfile.schema import Schema, sweep_schema
 _NEAREST = 3
 _CALLED = {"space": "search"}  # field of a record → its name in a sweep file
 _NOT_KEYS = ("source", "knobs")
+_READ_APART = ("datasets", "models", "models.search", "models.resources")  # written otherwise, or like the sweep's own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,7 @@ def _keys_of(record: type[Any], above: str) -> Iterator[tuple[str, Key]]:
             yield name, Key(about=about[member.name], takes=_takes(hint), default=written)
             continue
         yield name, Key(about=about[member.name])
-        if name not in ("datasets", "models", "models.resources"):  # written otherwise, or like the sweep's own
+        if name not in _READ_APART:
             yield from (entry for part in held for entry in _keys_of(part, f"{name}."))
 
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from crowdsweep.data.dataset import Gold, TrainingData, TrialData
-from crowdsweep.engine.work import BUG, DONE, Call
-from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.engine.worker import Forkserver, WorkerDied
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, FitResult, FitsMany, FitsPoints, ModelInfo, Predictor, fit_unchecked
 from crowdsweep.registry.parameters import build
@@ -250,22 +249,11 @@ class Pilots:
 
     def _call(self, function: Callable[..., Any], info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Any:
         """Calls a function of this module in the process; None where the process dies, or `LONGEST_S` pass."""
-        until = time.monotonic() + LONGEST_S
         try:
-            call = Call(function=_called, arguments=(function, info.name, params, pilot_data(trial)))
-            self._forkserver.worker().send(call)
-            while (left_s := until - time.monotonic()) > 0:
-                match self._forkserver.receive(left_s):
-                    case (str() as kind, result) if kind == DONE:
-                        return result
-                    case (str() as kind, (text, trace)) if kind == BUG:
-                        raise bug_of(text, trace)
-                    case _:
-                        pass
-        except WorkerDied:
-            pass
-        self._forkserver.kill_worker()
-        return None
+            return self._forkserver.call(_called, function, info.name, params, pilot_data(trial), timeout_s=LONGEST_S)
+        except (WorkerDied, TimeoutError):
+            self._forkserver.kill_worker()
+            return None
 
 
 def _called(function: Callable[..., Any], name: str, params: Mapping[str, Any], trial: TrialData) -> Any:

@@ -5,18 +5,16 @@ the winner of a search is always scored on seeds that the search has not seen, a
 axis of a study template is laid out here, as datasets like any others.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Items, TrialData
 from crowdsweep.data.oddities import mistakes
-from crowdsweep.data.splits import data_version, prepare
+from crowdsweep.data.splits import prepare
 from crowdsweep.errors import BadInput, DataError, SweepFileError
 from crowdsweep.metrics.known import HELDOUT, by_held_out
 from crowdsweep.models import registered
@@ -28,8 +26,7 @@ from crowdsweep.search.searchers import chosen_for
 from crowdsweep.search.space import Space
 from crowdsweep.studies.contract import expand_study
 from crowdsweep.sweep.cells import Cell, PlannedDataset, Refused, Search
-from crowdsweep.sweep.cost_estimate import cost_of, cost_row
-from crowdsweep.sweep.early_stop import early_stop_of, early_stop_words, idle_early_stop, raced_after
+from crowdsweep.sweep.early_stop import early_stop_of, idle_early_stop, raced_after
 from crowdsweep.sweep.pilot import Outputs, Pilots
 from crowdsweep.sweep.requirements import (
     NOTHING_TO_HOLD_OUT,
@@ -46,8 +43,6 @@ from crowdsweep.sweepfile.warm_start import source_of
 
 SEARCH_SEED = 1_000_000
 MOST_TRIALS = 10_000_000  # a plan holds all of them in memory
-START_LOW_S, START_HIGH_S = 3.0, 40.0
-"""Seconds for the start of a driver and its processes and for the report: on a quiet machine, on a busy one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,31 +70,15 @@ class Plan:
         """Base datasets by fingerprint, for an executor."""
         return {dataset.base.fingerprint: dataset.base for dataset in self.datasets}
 
-    @property
-    def report_seeds(self) -> range:
-        """Seeds of every reported point."""
-        return range(self.config.seeds.report)
-
-    @property
-    def search_seeds(self) -> range:
-        """Seeds of every searched point; none of them is a report seed."""
-        return range(SEARCH_SEED, SEARCH_SEED + self.config.seeds.search)
-
     @cached_property
     def n_search(self) -> int:
         """Number of search trials, at most."""
-        return sum(search.limit for search in self.searches) * len(self.search_seeds)
+        return sum(search.n_search for search in self.searches)
 
     @cached_property
     def n_report(self) -> int:
         """Number of report trials, at most."""
-        points = len(self.cells) + sum(min(self.config.seeds.rescored, search.limit) for search in self.searches)
-        return points * len(self.report_seeds)
-
-    def trials_of(self, search: Search) -> int:
-        """Returns the number of trials of one search, at most."""
-        rescored = min(self.config.seeds.rescored, search.limit)
-        return search.limit * len(self.search_seeds) + rescored * len(self.report_seeds)
+        return sum(len(cell.report_seeds) for cell in self.cells) + sum(search.n_report for search in self.searches)
 
     @property
     def n_trials(self) -> int:
@@ -137,47 +116,6 @@ class Plan:
         ]
         return [*notes, *self.of_earlier, *map(str, self.refused)]
 
-    def summary(self) -> dict[str, Any]:
-        """Returns the plan as JSON-able data. Seconds are of one slot, and rough.
-
-        `estimated_slot_seconds` counts the trials alone. The range from `slot_seconds_low` to `slot_seconds_high`
-        includes the start of a driver and the writing of the report. Models without a cost formula are fitted for a
-        moment (`pilot`).
-        """
-        with closing(Pilots()) as pilots:
-            cells = [{**_row(cell), **cost_row(cost_of(cell, pilots), len(self.report_seeds))} for cell in self.cells]
-            searches = [self._search_row(search, pilots) for search in self.searches]
-        return {
-            "name": self.config.name,
-            "datasets": [_dataset_row(dataset) for dataset in self.datasets],
-            "cells": cells,
-            "searches": searches,
-            "refused": [
-                {"label": one.label, "dataset": str(one.dataset), "reason": one.reason} for one in self.refused
-            ],
-            "trials": {"search": self.n_search, "report": self.n_report, "total": self.n_trials},
-            "estimated_slot_seconds": sum(row["seconds"] or 0.0 for row in [*cells, *searches]),
-            "slot_seconds_low": START_LOW_S + sum(row["seconds_low"] or 0.0 for row in [*cells, *searches]),
-            "slot_seconds_high": START_HIGH_S + sum(row["seconds_high"] or 0.0 for row in [*cells, *searches]),
-            "notes": self.notes,
-        }
-
-    def _search_row(self, search: Search, pilots: Pilots) -> dict[str, Any]:
-        return {
-            **_row(search.cell),
-            "search": search.key,
-            "metric": search.metric.name,
-            "goal": search.metric.goal,
-            "further": list(search.metric.further),
-            "space": search.space.to_mapping(),
-            "points": search.limit,
-            "sampler": search.chosen.kind,
-            "sampler_because": search.chosen.why,
-            "told": dict(Counter(point.source for point in search.told)),
-            "early_stop": early_stop_words(search),
-            **cost_row(cost_of(search.cell, pilots, search.space), self.trials_of(search)),
-        }
-
 
 def make_plan(config: SweepConfig, told: Mapping[str, PointsTold] = MappingProxyType({})) -> Plan:
     """Loads the datasets and checks that every model can run on each of them.
@@ -210,7 +148,7 @@ def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold
             check_metric(metric, dataset.offer, _where(config, entry.name))
         for model in wanted:
             cell = _cell(config, model, dataset, trial)
-            if not model.space:
+            if not model.space.dimensions:
                 cells.append(cell)
                 continue
             try:
@@ -218,7 +156,7 @@ def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold
             except DataError as error:
                 refused.append(Refused(label=cell.label, dataset=dataset, reason=str(error)))
             else:
-                searches.append(_search(config, cell, Space.parse(model.space), why))
+                searches.append(_search(config, cell, model.space, why))
     if refused and not cells and not searches:
         raise SweepFileError(f"{config.source or config.name}: {'; '.join(map(str, refused))}")
     searches, of_earlier = warm_started(config, searches, told)
@@ -271,10 +209,9 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tupl
     Raises:
         DataError: nothing can score the points.
     """
-    params = registered.full_params(cell.info.name, cell.fixed)
 
     def outputs() -> Outputs | None:
-        return pilots.outputs(cell.info, params, trial)
+        return pilots.outputs(cell.info, cell.params, trial)
 
     for metric in cell.metric.each:
         if not by_held_out(metric.name) and (lacks := why_not_by_metric(cell.info, metric, outputs)):
@@ -300,18 +237,20 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     except DataError as error:
         raise SweepFileError(f"{config.source or config.name}: {error}") from None
     fixed = dict(entry.params)
-    takes_protocol = "protocol" in registered.parameters(entry.name) and "protocol" not in {**fixed, **entry.space}
-    if config.protocol is not None and takes_protocol:
+    said = {*fixed, *entry.space.dimensions}
+    if config.protocol is not None and "protocol" in registered.parameters(entry.name).keys() - said:
         fixed["protocol"] = config.protocol
+        entry.space.check_fits(entry.name, fixed)  # beside the entry's own parameters, reading has checked it
     metric = config.metric or default_metric(info, dataset.offer)
     return Cell(
         info=info,
-        label=entry.label or entry.name,
+        label=entry.label,
         dataset=dataset,
         fixed=fixed,
         metric=metric,
         needs=needs,
         resources=entry.resources or config.resources,
+        report_seeds=range(config.seeds.report),
     )
 
 
@@ -320,51 +259,51 @@ def _needs(info: ModelInfo, entry: ModelEntry, items: Items) -> frozenset[Need]:
 
     Where some are searched, it is what any of their named settings needs.
     """
-    settings = list(Space.parse(entry.space).settings()) if entry.space else [{}]
     found: frozenset[Need] = frozenset()
-    for point in settings:
+    for point in entry.space.settings():
         try:
             found |= info.needs_of(registered.build_model(entry.name, {**entry.params, **point}), items)
-        except BadInput:  # the space does not fit the model; `Space.check_fits` has a better message
+        except BadInput:  # a combination of settings that the model refuses
             found |= info.needs
     return found
 
 
 def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Search:
-    space.check_fits(cell.info.name, cell.fixed)
     metric = cell.metric
     heldout = config.heldout.fraction if metric.held_out else 0.0
     limit = config.budget.points if space.size is None else min(config.budget.points, space.size)
-    sampler = config.sampler
-    chosen = chosen_for(space, sampler, limit, several=bool(metric.further))
+    sampler, because = chosen_for(space, config.sampler, limit, several=bool(metric.further))
     raced, rule = raced_after(config), early_stop_of(config, metric.name)
     earlier = [source_of(store) for store in sampler.warm_start]
-    version = data_version(cell.dataset.base, cell.dataset.params, heldout)
+    (trial,) = cell.specs([SEARCH_SEED], "search", heldout=heldout)
     key = digest(
         {
-            "model": cell.info.name,
-            "model_version": cell.info.version,
-            "fixed": registered.full_params(cell.info.name, cell.fixed),
-            "dataset": cell.dataset.base.fingerprint,
-            "dataset_params": dict(cell.dataset.params),
+            "model": trial.model,
+            "model_version": trial.model_version,
+            "fixed": trial.params,
+            "dataset": trial.fingerprint,
+            "dataset_params": dict(trial.dataset_params),
             "space": space.hash,
             "metric": [metric.name, metric.goal, *metric.further],
             "heldout": heldout,
             "seeds": config.seeds.search,
-            "sampler": "grid" if chosen.kind == "grid" else [chosen.kind, sampler.seed],
-            "parallel": sampler.parallel if chosen.learns or raced or rule else None,
+            "sampler": "grid" if sampler.kind == "grid" else [sampler.kind, sampler.seed],
+            "parallel": sampler.parallel if sampler.learns or raced or rule else None,
             "raced": raced,
-            **({"warm_start": earlier} if earlier and chosen.learns else {}),
+            **({"warm_start": earlier} if earlier and sampler.learns else {}),
             **({} if rule is None else {"median": [rule.quantile, rule.grace, config.report_every]}),
-            **({} if version == 1 else {"data_version": version}),
+            **({} if trial.data_version == 1 else {"data_version": trial.data_version}),
         }
     )
     return Search(
         cell=cell,
         space=space,
         limit=limit,
+        seeds=range(SEARCH_SEED, SEARCH_SEED + config.seeds.search),
+        rescored=min(config.seeds.rescored, limit),
         heldout=heldout,
-        chosen=chosen,
+        sampler=sampler,
+        because=because,
         raced=raced,
         key=key,
         early_stop=rule,
@@ -374,20 +313,3 @@ def _search(config: SweepConfig, cell: Cell, space: Space, instead: str) -> Sear
 
 def _where(config: SweepConfig, dataset: str) -> str:
     return f"{config.source or config.name}, dataset {dataset!r}"
-
-
-def _row(cell: Cell) -> dict[str, Any]:
-    return {"model": cell.info.name, "label": cell.label, "dataset": str(cell.dataset), "fixed": dict(cell.fixed)}
-
-
-def _dataset_row(dataset: PlannedDataset) -> dict[str, Any]:
-    shape = dataset.offer.shape
-    return {
-        "dataset": str(dataset),
-        "fingerprint": dataset.base.fingerprint,
-        "items": shape.n_items,
-        "annotators": None if dataset.offer.anonymous else shape.n_annotators,
-        "annotations": shape.n_annotations,
-        "classes": shape.n_classes,
-        "features": shape.n_features,
-    }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from crowdsweep.models import registered
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 from crowdsweep.trial.learning_curve import CurveSpec
 
 _Group = tuple[list[TrialSpec], CurveSpec, bool]

@@ -19,7 +19,7 @@ from crowdsweep.record.journal import read_journal
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.store_uri import Store, near
-from crowdsweep.trial.learning_curve import CurveSpec
+from crowdsweep.trial.learning_curve import NO_CURVE, CurveSpec
 
 TOLERANCE = 1e-6  # relative: a trial's numbers may differ by this much between batches
 
@@ -125,10 +125,10 @@ def replay_trial(key: str, stores: Sequence[Store]) -> Replay:
     return Replay(spec=spec, recorded=recorded, now=replace(now, artifacts={}))
 
 
-def _curve_to_the_stop(recorded: TrialResult | None, every: int) -> CurveSpec | None:
-    """Returns the curve spec that ends the fit where early stopping ended it before; None where nothing did."""
+def _curve_to_the_stop(recorded: TrialResult | None, every: int) -> CurveSpec:
+    """Returns the curve spec that ends the fit where early stopping ended it before; `NO_CURVE` where nothing did."""
     if recorded is None or recorded.stopped_early is None:
-        return None
+        return NO_CURVE
     stop = recorded.stopped_early
     bar = Bar(
         steps=[stop.step],
@@ -140,10 +140,10 @@ def _curve_to_the_stop(recorded: TrialResult | None, every: int) -> CurveSpec | 
     return CurveSpec(metric=recorded.watched, every=every, bars={recorded.key: bar})
 
 
-def _run(spec: TrialSpec, base: CrowdDataset, curve_spec: CurveSpec | None, trial_minutes: float | None) -> TrialResult:
+def _run(spec: TrialSpec, base: CrowdDataset, curve_spec: CurveSpec, trial_minutes: float | None) -> TrialResult:
     """Returns the result of a trial that the inline executor runs: this process survives whatever the model does."""
     with closing(InlineExecutor({base.fingerprint: base}, trial_minutes=trial_minutes)) as executor:
-        executor.submit(Batch(specs=[spec], dataset=base.fingerprint, curve_spec=curve_spec))
+        executor.submit(Batch(specs=[spec], curve_spec=curve_spec))
         while True:
             for event in executor.poll(1.0):
                 if isinstance(event, TrialFinished):

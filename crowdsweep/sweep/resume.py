@@ -1,9 +1,7 @@
 """The plan and the journal: what is recorded of a plan before any trial runs, and what the journal holds of it."""
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from crowdsweep.record.events import PointsTold
 from crowdsweep.record.naming import short_name
@@ -12,14 +10,10 @@ from crowdsweep.record.result import MOST_CLASSES_INLINE
 from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
-from crowdsweep.search.contract import PointSearcher
-from crowdsweep.sweep.cells import Cell, Search
+from crowdsweep.sweep.cells import Cell
 from crowdsweep.sweep.plan import Plan
-from crowdsweep.sweep.search_run import SearchRun
 from crowdsweep.sweepfile.read import config_to_mapping
 from crowdsweep.sweepfile.records import SweepConfig
-
-MakeSearcher = Callable[[Search], PointSearcher]
 
 
 def recorded_config(config: SweepConfig) -> dict[str, Any]:
@@ -33,7 +27,6 @@ def recorded_config(config: SweepConfig) -> dict[str, Any]:
 
 def recorded_plan(plan: Plan) -> PlanRecord:
     """Returns the record of a plan."""
-    n_seeds = len(plan.report_seeds)
     return PlanRecord(
         datasets=tuple(
             DatasetRecord(
@@ -45,18 +38,18 @@ def recorded_plan(plan: Plan) -> PlanRecord:
             )
             for dataset in plan.datasets
         ),
-        cells=tuple(_cell(cell, cell.key, n_trials=n_seeds) for cell in plan.cells),
+        cells=tuple(_cell(cell, cell.key, n_trials=len(cell.report_seeds)) for cell in plan.cells),
         searches=tuple(
             _cell(
                 search.cell,
                 search.key,
                 points=search.limit,
-                sampler=search.chosen.kind,
-                n_trials=plan.trials_of(search),
+                sampler=search.sampler.kind,
+                n_trials=search.n_search + search.n_report,
             )
             for search in plan.searches
         ),
-        report_seeds=n_seeds,
+        report_seeds=plan.config.seeds.report,
         n_trials=plan.n_trials,
         refused=tuple(
             RefusedRecord(
@@ -89,49 +82,6 @@ def _cell(cell: Cell, key: str, *, points: int = 0, sampler: str = "", n_trials:
     )
 
 
-class SearchFailed(Exception):
-    """The failure of one search's own searcher, with its exception as `__cause__`. The other searches continue."""
-
-
-class _Guarded:
-    """A searcher whose methods turn every exception into `SearchFailed`."""
-
-    def __init__(self, searcher: PointSearcher) -> None:
-        self._searcher = searcher
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._searcher, name)
-
-        def call(*args: Any) -> Any:
-            try:
-                return method(*args)
-            except Exception as error:
-                raise SearchFailed(f"{type(error).__name__}: {error}") from error
-
-        return call
-
-
-def resumed_searches(plan: Plan, state: JournalState, make_searcher: MakeSearcher) -> list[SearchRun]:
-    """Returns the plan's searches, each in the state that the journal has.
-
-    The points that a search was told first come from the journal, too, where it has them.
-    """
-    told = {key: tuple(event.points) for key, event in state.told.items()}
-    searches = [replace(search, told=told.get(search.key, search.told)) for search in plan.searches]
-    return [
-        SearchRun(
-            search,
-            plan,
-            cast("PointSearcher", _Guarded(make_searcher(search))),
-            [point for point in state.proposals.get(search.key, ()) if point.number < search.limit],
-            state.values.get(search.key, {}),
-            state.selected.get(search.key),
-            state.further.get(search.key, {}),
-        )
-        for search in searches
-    ]
-
-
 def told_first(plan: Plan, state: JournalState) -> list[PointsTold]:
     """Returns events of what the searches are told of earlier sweeps, where the journal lacks them.
 
@@ -139,7 +89,7 @@ def told_first(plan: Plan, state: JournalState) -> list[PointsTold]:
     """
     if not plan.config.sampler.warm_start:
         return []
-    new = [search for search in plan.searches if search.chosen.learns and search.key not in state.told]
+    new = [search for search in plan.searches if search.sampler.learns and search.key not in state.told]
     return [PointsTold(search=search.key, points=search.told) for search in new]
 
 

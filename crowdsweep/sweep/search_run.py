@@ -28,7 +28,8 @@ other is left. Held-out annotations cannot reveal exchanged classes. Nor can the
 classes and predicts the crowd's favourite label. The searcher is told the value of such a point all the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import log
 from statistics import fmean
@@ -40,15 +41,27 @@ from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSe
 from crowdsweep.record.objectives import objective_of
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec, canonical_json
-from crowdsweep.search.contract import Goal, PointSearcher, Proposal, Sampler
+from crowdsweep.record.state import JournalState
+from crowdsweep.search.contract import Goal, PointSearcher, Proposal
 from crowdsweep.search.racing import should_prune
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.early_stop import bars_of
-from crowdsweep.sweep.plan import Plan
 
 Results = Mapping[str, TrialResult]
 _LEAST_COST = 1e-6  # of costs whose logarithm is taken: a clock may measure zero seconds
+
+
+class SearchFailed(Exception):
+    """The failure of one search's own searcher, with its exception as `__cause__`. The other searches continue."""
+
+
+@contextmanager
+def _blaming_the_searcher() -> Generator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise SearchFailed(f"{type(error).__name__}: {error}") from error
 
 
 @dataclass(kw_only=True)
@@ -64,17 +77,11 @@ class Step:
     bars: dict[str, Bar] = field(default_factory=dict[str, Bar])
 
 
-def searcher_of(search: Search, sampler: Sampler) -> PointSearcher:
-    """Returns a new searcher of the kind that the plan chose, already told the search's points of earlier sweeps.
-
-    Args:
-        search: the search.
-        sampler: the sampler settings of the sweep.
-    """
+def searcher_of(search: Search) -> PointSearcher:
+    """Returns a new searcher, already told the search's points of earlier sweeps."""
     told = [(one.point, (one.value, *_as_told(search, one.further))) for one in search.told]
-    chosen = replace(sampler, kind=search.chosen.kind)
     further: list[Goal] = [goal for name in search.metric.further if (goal := goal_of(name))]
-    return make_searcher(search.space, chosen, search.metric.goal, search.limit, told, further)
+    return make_searcher(search.space, search.sampler, search.metric.goal, search.limit, told, further)
 
 
 def _as_told(search: Search, further: Sequence[float]) -> list[float]:
@@ -90,46 +97,32 @@ class SearchRun:
     """The state of one search.
 
     Args:
-        search: the search.
-        plan: the plan that it belongs to.
+        search: the search; what it was told first comes from the journal where it has that.
         searcher: a new searcher, which is brought to the state that the journal has.
-        proposals, values, selected, further: of an earlier driver, as the journal has them; any of them may be missing.
+        state: what the journal has of an earlier driver; any row of it may be missing.
     """
 
-    def __init__(
-        self,
-        search: Search,
-        plan: Plan,
-        searcher: PointSearcher,
-        proposals: Sequence[PointProposed],
-        values: Mapping[int, float | None],
-        selected: Sequence[int] | None = None,
-        further: Mapping[int, Sequence[float]] | None = None,
-    ) -> None:
+    def __init__(self, search: Search, searcher: PointSearcher, state: JournalState) -> None:
         self.search = search
-        self._plan = plan
         self._searcher = searcher
-        self._parallel = plan.config.sampler.parallel
-        self._window = self._parallel if search.chosen.learns or search.early_stop else search.limit
+        self._parallel = search.sampler.parallel
+        self._window = self._parallel if search.sampler.learns or search.early_stop else search.limit
+        proposals = [one for one in state.proposals.get(search.key, ()) if one.number < search.limit]
         self._recorded = {one.number: Proposal(number=one.number, point=one.point) for one in proposals}
-        known = {n: (value, tuple((further or {}).get(n, ()))) for n, value in values.items() if n in self._recorded}
-        self._recorded_values: dict[int, tuple[float | None, tuple[float, ...]]] = known
+        values, further = state.values.get(search.key, {}), state.further.get(search.key, {})
+        self._recorded_values: dict[int, tuple[float | None, tuple[float, ...]]] = {
+            number: (value, tuple(further.get(number, ())))
+            for number, value in values.items()
+            if number in self._recorded
+        }
         self._points: list[Proposal] = []  # point n is at index n
         self._values: dict[int, float | None] = {}
         self._exhausted = False
         self._specs: dict[int, list[TrialSpec]] = {}  # point → its trials that are wanted so far
         self._held_back: dict[int, list[TrialSpec]] = {}  # point → trials that wait until it is raced
         self._stopped: dict[int, float] = {}  # pruned point → its value
-        self._known_selection = selected
+        self._known_selection = state.selected.get(search.key)
         self.selected: Sequence[int] | None = None
-
-    @property
-    def best(self) -> float | None:
-        """Best value so far, in the metric's own units; None before there is one."""
-        values = [value for value in self._values.values() if value is not None]
-        if not values:
-            return None
-        return max(values) if self.search.metric.goal == "maximize" else min(values)
 
     def restored(self) -> Step:
         """Returns the trials of the points that an earlier driver asked for. Call it once, before `advance`.
@@ -175,12 +168,14 @@ class SearchRun:
     def _ask(self, step: Step, results: Results) -> None:
         known = self._recorded.get(len(self._points))
         if known is not None:
-            self._searcher.adopt(known)
+            with _blaming_the_searcher():
+                self._searcher.adopt(known)
             self._points.append(known)
             if self.search.early_stop is not None:
                 self._want(step, known, results)
             return
-        proposal = self._searcher.ask()
+        with _blaming_the_searcher():
+            proposal = self._searcher.ask()
         if proposal is None:
             self._exhausted = True
             return
@@ -210,7 +205,9 @@ class SearchRun:
             value = self._stopped.get(number, fmean(scores.values()) if scores else None)
             further = self._further(number, results) if scores else ()
         self._values[number] = value
-        self._searcher.tell(number, value, () if value is None else _as_told(self.search, further))
+        told = () if value is None else _as_told(self.search, further)
+        with _blaming_the_searcher():
+            self._searcher.tell(number, value, told)
         if recorded != (value, further):
             step.events.append(PointScored(search=self.search.key, number=number, value=value, further=further))
 
@@ -228,13 +225,10 @@ class SearchRun:
         distinct: dict[str, int] = {}
         for _, _, number in ranked:
             distinct.setdefault(canonical_json(dict(self._points[number].point)), number)
-        self.selected = tuple(distinct.values())[: self._plan.config.seeds.rescored]
+        self.selected = tuple(distinct.values())[: self.search.rescored]
         if self.selected != self._known_selection:
             step.events.append(PointsSelected(search=self.search.key, numbers=self.selected))
-        step.groups += [
-            self.search.cell.report_specs(self._plan.report_seeds, self._points[number].point)
-            for number in self.selected
-        ]
+        step.groups += [self.search.cell.report_specs(self._points[number].point) for number in self.selected]
 
     def _want(self, step: Step, proposal: Proposal, results: Results) -> None:
         """Adds the trials of a point, and the bars that end them early."""
@@ -245,7 +239,7 @@ class SearchRun:
             step.bars |= bars_of(self.search.early_stop, self.search, specs, earlier, results)
 
     def _search_specs(self, proposal: Proposal) -> list[TrialSpec]:
-        specs = self.search.cell.specs(self._plan.search_seeds, "search", proposal.point, self.search.heldout)
+        specs = self.search.cell.specs(self.search.seeds, "search", proposal.point, self.search.heldout)
         if self.search.early_stop is not None:
             specs = [replace(spec, early_stop=self.search.key) for spec in specs]
         first, rest = specs[: self.search.raced], specs[self.search.raced :] if self.search.raced else []

@@ -70,7 +70,7 @@ def warm_started(
         SweepFileError: an earlier sweep cannot be read, or has nothing for any search that learns.
     """
     stores = config.sampler.warm_start
-    learning = [search for search in searches if search.chosen.learns]
+    learning = [search for search in searches if search.sampler.learns]
     if not stores:
         return [*searches], []
     if not learning:
@@ -184,7 +184,7 @@ def _first_told(search: Search, points: Sequence[ToldPoint]) -> tuple[ToldPoint,
     for point in points:
         once.setdefault(canonical_json(dict(point.point)), point)
     told = list(once.values())
-    if search.chosen.kind == "gp" and len(told) > GP_POINTS:
+    if search.sampler.kind == "gp" and len(told) > GP_POINTS:
         sign = -1.0 if search.metric.goal == "maximize" else 1.0
         ranked = sorted(range(len(told)), key=lambda place: sign * told[place].value)
         kept = sorted(ranked[place * len(told) // GP_POINTS] for place in range(GP_POINTS))

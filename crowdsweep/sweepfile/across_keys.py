@@ -6,7 +6,6 @@ from crowdsweep.data import catalogue
 from crowdsweep.errors import SweepFileError, UnknownName, Where, shortened
 from crowdsweep.metrics.known import check_metric_name
 from crowdsweep.models import registered
-from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.records import SweepConfig
 
 
@@ -35,7 +34,7 @@ def check_grid(config: SweepConfig, where: Where) -> None:
     if config.sampler.kind != "grid":
         return
     for index, entry in enumerate(config.models):
-        size, inner = Space.parse(entry.space).size, where.at("models", index, "search")
+        size, inner = entry.space.size, where.at("models", index, "search")
         if size is None:
             raise SweepFileError(
                 inner.says("a grid needs a finite space: give values or q_uniform, or take another sampler")

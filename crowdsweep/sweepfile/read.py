@@ -33,21 +33,13 @@ from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models import registered
 from crowdsweep.paths import is_file
 from crowdsweep.registry import discovery
+from crowdsweep.resources import Resources
 from crowdsweep.search.space import Space
 from crowdsweep.sweepfile.across_keys import check_grid, check_published, check_register, check_several
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
 from crowdsweep.sweepfile.extends import EXTENDS, extended
 from crowdsweep.sweepfile.overrides import with_overrides
-from crowdsweep.sweepfile.records import (
-    DatasetEntry,
-    EarlyStop,
-    Metric,
-    ModelEntry,
-    Notify,
-    Resources,
-    StudyEntry,
-    SweepConfig,
-)
+from crowdsweep.sweepfile.records import DatasetEntry, EarlyStop, Metric, ModelEntry, Notify, StudyEntry, SweepConfig
 from crowdsweep.sweepfile.warm_start import sampler_of
 
 MOST_DATASETS = 10_000  # of one entry: the product of its lists
@@ -148,8 +140,9 @@ def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
     if config.early_stop.kind != "median":
         mapping["early_stop"] = {"kind": config.early_stop.kind}
     mapping["datasets"] = [{"name": entry["name"], **entry["params"]} for entry in mapping["datasets"]]
-    for entry in mapping["models"]:
-        entry["search"] = entry.pop("space")
+    for entry, model in zip(mapping["models"], config.models, strict=True):
+        del entry["space"]
+        entry["search"] = _jsonable(model.space.to_mapping())
         for key in ("search", "datasets", "resources"):
             if not entry[key]:
                 del entry[key]
@@ -255,9 +248,7 @@ def _models(given: Any, where: Where, datasets: Sequence[str], shared: Resources
         resources = None
         if "resources" in entry:
             resources = _resources(entry["resources"], place.at("resources"), vars(shared))
-        yield ModelEntry(
-            name=name, params=params, space=space.to_mapping(), label=label, datasets=only, resources=resources
-        )
+        yield ModelEntry(name=name, params=params, space=space, label=label, datasets=only, resources=resources)
 
 
 def _only(given: Any, where: Where, datasets: Sequence[str]) -> Iterator[str]:
@@ -341,7 +332,7 @@ def _check_objective(name: str, where: Where, before: Sequence[str], models: Seq
     check_metric_name(name, str(where), beside=bool(before))
     if name in before:
         raise SweepFileError(where.says(f"expected each objective once, got {name!r} again"))
-    if name.startswith("test_") and any(entry.space for entry in models):
+    if name.startswith("test_") and any(entry.space.dimensions for entry in models):
         near = name.replace("test_", "dev_", 1)
         raise SweepFileError(
             where.says(f"a search that sees test scores proves nothing; write {near}, or heldout_loglik")

@@ -9,7 +9,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from crowdsweep.data.dataset import Scalar
 from crowdsweep.metrics.known import COSTS, by_held_out
 from crowdsweep.metrics.wording import goal_of
+from crowdsweep.resources import Resources
 from crowdsweep.search.contract import Goal, Sampler
+from crowdsweep.search.space import Space
 
 Engine = Literal["inline", "ray"]
 MOST_OF_EACH = 1_000_000
@@ -30,29 +32,6 @@ class DatasetEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resources:
-    """Resources of one slot, and the nodes on which it may be placed.
-
-    Attributes:
-        cpu: CPUs of a slot, which runs one batch at a time.
-        gpu: GPUs of a slot, refused up front where torch cannot use them; 0.5 lets two slots share a GPU.
-        gpu_needed: whether a slot must have its GPUs; if not, batches run on slots without a GPU as well.
-        custom: Ray's custom resources of a slot, by name: `{tpu: 1}`.
-        labels: labels of the nodes on which a slot may be placed: `{zone: a}`.
-    """
-
-    cpu: Annotated[float, Gt(0)] = 1.0
-    gpu: Annotated[float, Ge(0)] = 0.0
-    gpu_needed: bool = True
-    custom: Mapping[str, Annotated[float, Gt(0)]] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-    def __hash__(self) -> int:
-        parts = tuple(sorted(self.custom.items())), tuple(sorted(self.labels.items()))
-        return hash((self.cpu, self.gpu, self.gpu_needed, *parts))
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelEntry:
     """One entry of `models:`.
 
@@ -67,7 +46,7 @@ class ModelEntry:
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
-    space: Mapping[str, Any] = field(default_factory=dict)
+    space: Space = field(default_factory=lambda: Space({}))
     label: str = ""
     datasets: Sequence[str] = ()
     resources: Resources | None = None
@@ -283,7 +262,7 @@ class SweepConfig:
     seeds: Seeds = Seeds()
     sampler: Sampler = field(default_factory=Sampler)
     early_stop: EarlyStop = EarlyStop()
-    resources: Resources = Resources()
+    resources: Resources = field(default_factory=Resources)
     engine: Engine = "ray"
     tracking: Tracking = Tracking()
     notify: Notify = Notify()

@@ -15,19 +15,12 @@ from crowdsweep.metrics.known import COSTS, ITEM_METRICS, NAMES_WITH_A_GOAL, SPL
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter, adapter, lines_of, parameters_of
+from crowdsweep.resources import Resources
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.sweepfile.checked import field_types
 from crowdsweep.sweepfile.extended_schema import extensible
 from crowdsweep.sweepfile.read import MODEL_KEYS, SWEEP_KEYS, SWEEP_NAME
-from crowdsweep.sweepfile.records import (
-    Metric,
-    ModelEntry,
-    Published,
-    PublishedValue,
-    Resources,
-    StudyEntry,
-    SweepConfig,
-)
+from crowdsweep.sweepfile.records import Metric, ModelEntry, Published, PublishedValue, StudyEntry, SweepConfig
 
 Schema = dict[str, Any]
 Found = Sequence[tuple[Parameter, Mapping[str, list[str]]]]

@@ -309,7 +309,7 @@ def _digest(body: bytes) -> bytes:
     return blake2b(body, digest_size=_DIGEST_BYTES).digest()
 
 
-def made_by(spec: TrialSpec, model: type[Any], device: str, curve_spec: CurveSpec | None) -> dict[str, Any]:
+def made_by(spec: TrialSpec, model: type[Any], device: str, curve_spec: CurveSpec) -> dict[str, Any]:
     """Returns what the numbers of a fit depend on, by name; a checkpoint for which any of it differs is refused.
 
     Args:
@@ -324,7 +324,7 @@ def made_by(spec: TrialSpec, model: type[Any], device: str, curve_spec: CurveSpe
         "code of the models": f"{_code_of_models()} {_code_of(_file_of(model))}",
         **{f"version of {name}": _version(name) for name in _LIBRARIES},
         "kind of device": device.partition(":")[0],
-        "learning curve": None if curve_spec is None else [curve_spec.metric, curve_spec.every],
+        "learning curve": [curve_spec.metric, curve_spec.every],
     }
 
 

@@ -142,7 +142,7 @@ def run_batch(
     base: CrowdDataset,
     device: str,
     report: Report,
-    curve_spec: CurveSpec | None = None,
+    curve_spec: CurveSpec = NO_CURVE,
     checkpoints: CheckpointSettings | None = None,
 ) -> list[TrialResult]:
     """Runs trials on one base dataset and returns their results in the order of the specs.
@@ -154,7 +154,7 @@ def run_batch(
         device: torch device of the slot.
         report: called with each trial's reports; where it returns False the trial ends, with status `stopped` (trials
             that share a fit end once it returns False for all of them). An exception that it raises ends the batch.
-        curve_spec: which learning curve to record, and the bars of early stopping; None for neither.
+        curve_spec: which learning curve to record, and the bars of early stopping.
         checkpoints: settings of checkpoints, with those to resume from; None for no checkpoints.
     """
     started = time.perf_counter()
@@ -172,7 +172,7 @@ def run_batch(
         base=base,
         device=device,
         report=report,
-        curve_spec=curve_spec or NO_CURVE,
+        curve_spec=curve_spec,
         checkpoints=None if checkpoints is None else BatchCheckpoints(checkpoints),
     )
     for members in cells.values():

@@ -48,12 +48,12 @@ from crowdsweep.record.kinds import take
 from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.record.shown import one_each, shown_trials
 from crowdsweep.record.state import Known
+from crowdsweep.resources import Resources
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.plan import make_plan
-from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.sweepfile.records import Resources, SweepConfig
+from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, reader_of, rebuild, tracking_uri
 from crowdsweep.tracking.run_records import trial_record
@@ -116,7 +116,7 @@ def plain_actors(trials: int) -> float:
     """One trial a call on two actors; the next goes out when one comes back."""
     plan = make_plan(sweep_of(trials, 1))
     (cell,) = plan.cells
-    specs = cell.specs(plan.report_seeds, "report")
+    specs = cell.report_specs()
     place = [ray.put(next(iter(plan.bases.values())))]
 
     class Plain:
@@ -152,9 +152,9 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
     config = sweep_of(trials, pack)
     plan = make_plan(config)
     executor = RayExecutor(plan.bases, cluster)
-    (cell,), (base,) = plan.cells, plan.bases
+    (cell,) = plan.cells
     for spec in cell.specs(range(trials, trials + SLOTS), "report"):  # of other seeds: slots start when work waits
-        executor.submit(Batch(specs=[spec], dataset=base))
+        executor.submit(Batch(specs=[spec]))
     while len(executor.process_ids()) < SLOTS or executor.running:
         executor.poll(0.1)
     with tempfile.TemporaryDirectory() as folder:
@@ -176,7 +176,6 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
                 plan,
                 executor=executor,
                 journal=journal,
-                make_searcher=lambda search: searcher_of(search, config.sampler),
                 mirrors=mirrors,
                 environment=environment(),
             )
@@ -242,7 +241,7 @@ def tune(trials: int) -> float:
 
     plan = make_plan(sweep_of(trials, 1))
     (cell,) = plan.cells
-    specs = cell.specs(plan.report_seeds, "report")
+    specs = cell.report_specs()
     base = next(iter(plan.bases.values()))
 
     class Trainable(ray_tune.Trainable):

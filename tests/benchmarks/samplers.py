@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, Literal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -25,13 +25,13 @@ from crowdsweep.data.splits import prepare
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.record.spec import canonical_json
-from crowdsweep.search.contract import Proposal, Sampler, SamplerKind
+from crowdsweep.search.contract import Proposal, Sampler
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
 
 PARALLEL = Sampler().parallel
-KINDS: tuple[SamplerKind, ...] = ("random", "tpe", "gp")
+KINDS: tuple[Literal["random", "tpe", "gp"], ...] = ("random", "tpe", "gp")
 SHOWN = (10, 20, 40)
 
 

@@ -35,11 +35,11 @@ from crowdsweep.engine.cluster import connect
 from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.spec import TrialSpec
+from crowdsweep.resources import Resources
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.sweepfile.records import Resources
 
 PROCESSES = 4
 PROMISED = 0.8
@@ -98,7 +98,7 @@ def plan_of(size: Size) -> Plan:
 def specs_of(plan: Plan) -> list[TrialSpec]:
     """Returns its trials."""
     (cell,) = plan.cells
-    return list(cell.report_specs(plan.report_seeds))
+    return list(cell.report_specs())
 
 
 def bare(size: Size) -> Measured:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, Literal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -27,12 +27,12 @@ from crowdsweep.data.splits import prepare
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.record.spec import canonical_json
-from crowdsweep.search.contract import Proposal, Sampler, SamplerKind
+from crowdsweep.search.contract import Proposal, Sampler
 from crowdsweep.search.searchers import make_searcher
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
 
-KINDS: tuple[SamplerKind, ...] = ("random", "tpe", "nsga2", "gp")
+KINDS: tuple[Literal["random", "tpe", "nsga2", "gp"], ...] = ("random", "tpe", "nsga2", "gp")
 SPACES = {
     "mace": {"iterations": {"min": 1, "max": 60}, "label_prior": log(0.01, 30), "spamming_prior": log(0.01, 10)},
     "fmm": {

@@ -20,7 +20,7 @@ from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.record.events import BatchLost, TrialProgressed
 from crowdsweep.record.result import Status
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 from crowdsweep.trial.runner import run_batch
 
 

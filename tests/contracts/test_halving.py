@@ -72,7 +72,7 @@ class Halving:
 
 def undisturbed(dataset: CrowdDataset, specs: Sequence[TrialSpec]) -> dict[str, TrialResult]:
     executor = InlineExecutor({dataset.fingerprint: dataset})
-    executor.submit(Batch(specs=specs, dataset=dataset.fingerprint))
+    executor.submit(Batch(specs=specs))
     return {result.key: result for result in finished(drained(executor, len(specs)))}
 
 
@@ -91,7 +91,7 @@ def check_halving(executor: Executor, *, batches: int) -> None:
     executor.listen(rule)
     size = N_TRIALS // batches
     for start in range(0, N_TRIALS, size):
-        executor.submit(Batch(specs=specs[start : start + size], dataset=dataset.fingerprint, curve_spec=CURVE))
+        executor.submit(Batch(specs=specs[start : start + size], curve_spec=CURVE))
     results = {result.key: result for result in finished(drained(executor, N_TRIALS))}
     assert set(results) == {spec.key for spec in specs}
     expected = undisturbed(dataset, specs)

@@ -12,10 +12,10 @@ from sleeping_slots import BEGAN, ENDED, SleepingPool
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.record.events import Event, TrialStarted
+from crowdsweep.resources import Resources
 from crowdsweep.sweep.cells import Search
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.plan import make_plan
-from crowdsweep.sweepfile.records import Resources
 
 SLOTS, TRIALS = 20, 70
 

@@ -18,7 +18,7 @@ import json, sys
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from crowdsweep.engine.cluster import connect
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 cluster = connect(sys.argv[1])
 on_worker = NodeAffinitySchedulingStrategy(sys.argv[2], soft=False)
 class Work:

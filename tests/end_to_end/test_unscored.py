@@ -123,7 +123,7 @@ def test_a_search_that_nothing_can_score_is_refused_where_it_is_all_that_is_aske
 
 def test_fixed_cells_run_without_a_score_and_give_nothing_up_for_it(tmp_path: Path) -> None:
     plan = make_plan(config_of([write_votes(tmp_path / "bare", votes=1, gold=False)], ["majority-vote"]))
-    assert plan.cells[0].report_specs([0])[0].heldout_fraction == 0
+    assert plan.cells[0].report_specs()[0].heldout_fraction == 0
     assert "nothing can rank the models" in describe_plan(plan)
     assert "log-likelihood" not in describe_plan(plan)
 

@@ -21,7 +21,6 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.on_disk.changed import CHANGED, changed_together
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.data.on_disk.shown import read_shown
-from crowdsweep.engine.job_package import _files
 from crowdsweep.errors import BadInput, DataError, UnknownName
 from crowdsweep.files import drafts
 from crowdsweep.files.drafts import alone_in
@@ -30,6 +29,7 @@ from crowdsweep.importing.additions import compared
 from crowdsweep.importing.file_to_folder import import_file
 from crowdsweep.importing.guess import guess_file, settled
 from crowdsweep.importing.rows import Asked, Row
+from crowdsweep.sweepfile.job_package import _files
 
 FIRST = "item,annotator,label\np1,ann,cat\np1,bob,dog\np2,ann,dog\np2,bob,dog\n"
 MORE = "item,annotator,label,gold\np2,cleo,cat,dog\np1,ann,cat,\np3,ann,dog,\n"

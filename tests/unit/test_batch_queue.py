@@ -4,18 +4,19 @@ import pytest
 
 from crowdsweep.engine.batch_queue import BatchQueue
 from crowdsweep.engine.executor import Batch
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
+from crowdsweep.trial.learning_curve import CurveSpec
 
 CPU, GPU = Resources(), Resources(gpu=1.0)
 
 
 def batch(name: str, resources: Resources | None = None) -> Batch:
-    return Batch(specs=[], dataset=name, resources=resources)
+    return Batch(specs=[], curve_spec=CurveSpec(metric=name, every=1), resources=resources)
 
 
 def taken(queue: BatchQueue, *runs: Resources) -> str | None:
     found = queue.take(lambda resources: resources in runs)
-    return None if found is None else found.dataset
+    return None if found is None else found.curve_spec.metric
 
 
 @pytest.fixture

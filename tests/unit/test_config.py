@@ -67,7 +67,9 @@ def test_every_key_arrives(sweep) -> None:
     assert config.name == "full-sweep"
     assert config.models[0] == ModelEntry(name="majority-vote")
     assert config.models[1] == ModelEntry(name="dawid-skene", label="ds-fixed", params={"smoothing": 0.01})
-    assert config.models[2].space == {"smoothing": {"distribution": "log_uniform_values", "min": 1e-4, "max": 1.0}}
+    assert config.models[2].space.to_mapping() == {
+        "smoothing": {"distribution": "log_uniform_values", "min": 1e-4, "max": 1.0}
+    }
     assert config.metric == Metric(name="heldout_loglik", goal="maximize")
     assert (config.budget.points, config.budget.hours, config.budget.failed_trials) == (7, 2, 0.2)
     assert (config.seeds.search, config.seeds.report, config.seeds.rescored) == (4, 10, 2)
@@ -141,7 +143,7 @@ def test_set_changes_values_before_they_are_checked(sweep) -> None:
     )
     assert config.seeds.report == 9
     assert config.models[0].params == {"votes": "hard"}
-    assert config.models[1].space["smoothing"]["values"] == [0, 0.01, 0.5]
+    assert config.models[1].space.to_mapping()["smoothing"]["values"] == [0, 0.01, 0.5]
     assert config.datasets == (DatasetEntry(name="digits"),)
 
 
@@ -150,12 +152,12 @@ def test_the_default_space_is_the_models(sweep) -> None:
 
     default = registered.model_info("dawid-skene").space
     config = sweep("name: x\ndatasets: [anesthesia]\nmodels: [{name: dawid-skene, search: default}]\n")
-    assert set(config.models[0].space) == set(default)
+    assert set(config.models[0].space.dimensions) == set(default)
     assert "smoothing" in default
     fixed = sweep(
         "name: x\ndatasets: [anesthesia]\nmodels: [{name: dawid-skene, params: {smoothing: 1}, search: default}]\n"
     )
-    assert set(fixed.models[0].space) == set(default) - {"smoothing"}
+    assert set(fixed.models[0].space.dimensions) == set(default) - {"smoothing"}
 
 
 @pytest.mark.parametrize("name", ["spaces/ds.wide.yaml", "ds.wide.yaml", "ds.wide", "spaces/ds.wide"])
@@ -163,7 +165,7 @@ def test_a_file_of_spaces_is_found_beside_the_sweep_file(sweep, tmp_path: Path, 
     (tmp_path / "spaces").mkdir()
     (tmp_path / "spaces" / "ds.wide.yaml").write_text("smoothing: {values: [0, 7]}\n")
     config = sweep(f"name: x\ndatasets: [anesthesia]\nmodels: [{{name: dawid-skene, search: {name}}}]\n")
-    assert config.models[0].space == {"smoothing": {"values": [0, 7]}}
+    assert config.models[0].space.to_mapping() == {"smoothing": {"values": [0, 7]}}
 
 
 def test_folders_of_datasets_are_looked_up_beside_the_sweep_file(sweep, tmp_path: Path) -> None:

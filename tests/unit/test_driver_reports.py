@@ -14,7 +14,6 @@ from crowdsweep.record.events import (
     TrialProgressed,
 )
 from crowdsweep.record.result import Status
-from crowdsweep.search.contract import Sampler
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweep.search_run import searcher_of
@@ -65,7 +64,7 @@ def test_each_batch_has_a_learning_curve_of_the_metric_of_its_search_every_so_ma
         plan,
         MemoryJournal(),
         lambda spec: {"dev_accuracy": 0.5},
-        make_searcher=lambda search: searcher_of(search, Sampler()),
+        make_searcher=searcher_of,
     )
     seen = {(batch.specs[0].model, batch.specs[0].phase): batch.curve_spec for batch in slots.batches}
     assert seen == {
@@ -91,7 +90,7 @@ def test_mirrors_hear_every_report() -> None:
 
     outcome, _ = drive(plan, MemoryJournal(), mirrors=[Mirror()], kind=ReportingExecutor)
     assert (outcome.status, outcome.finished, outcome.failed) == ("done", 6, 0)
-    keys = [spec.key for spec in plan.cells[0].report_specs(plan.report_seeds)]
+    keys = [spec.key for spec in plan.cells[0].report_specs()]
     assert Counter((event.key, event.step) for event in heard) == {(key, step): 1 for key in keys for step in (1, 2, 3)}
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
 from crowdsweep.record.result import Status, StoppedEarly, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import SEARCH_SEED, Plan, make_plan
+from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
@@ -66,8 +66,7 @@ class TrainingExecutor(FakeExecutor):
 
     def poll(self, timeout_s: float) -> Sequence[Event]:
         for batch in self.batches:
-            if batch.curve_spec is not None:
-                self.bars |= batch.curve_spec.bars
+            self.bars |= batch.curve_spec.bars
         specs = {spec.key: spec for batch in self.batches for spec in batch.specs}
         return [
             TrialFinished(result=self._trained(specs[event.result.key])) if isinstance(event, TrialFinished) else event
@@ -91,8 +90,7 @@ class TrainingExecutor(FakeExecutor):
 
 
 def train(plan: Plan, journal: MemoryJournal, **how: Any) -> FakeExecutor:
-    searcher = partial(searcher_of, sampler=plan.config.sampler)
-    _, slots = drive(plan, journal, by_nothing, kind=TrainingExecutor, make_searcher=searcher, **how)
+    _, slots = drive(plan, journal, by_nothing, kind=TrainingExecutor, make_searcher=searcher_of, **how)
     return slots
 
 
@@ -110,7 +108,7 @@ def expected_stops(plan: Plan, journal: MemoryJournal) -> dict[tuple[int, int], 
     proposals = journal.state.proposals[search.key]
     ended: dict[tuple[int, int], int] = {}
     for n, proposal in enumerate(proposals):
-        for seed in plan.search_seeds:
+        for seed in plan.searches[0].seeds:
             curves = [
                 full_curve(search.cell.specs([seed], "search", proposals[m].point)[0])
                 for m in range(n - PARALLEL + 1)
@@ -150,8 +148,7 @@ def test_a_stopped_point_is_worth_what_it_had(plan: Plan) -> None:
     (search,) = plan.searches
     for proposal in journal.state.proposals[search.key]:
         specs = [
-            replace(spec, early_stop=search.key)
-            for spec in search.cell.specs(plan.search_seeds, "search", proposal.point)
+            replace(spec, early_stop=search.key) for spec in search.cell.specs(search.seeds, "search", proposal.point)
         ]
         own = [journal.state.results[spec.key] for spec in specs]
         mean = sum(result.curve[-1][1] for result in own) / len(own)
@@ -246,7 +243,7 @@ def test_what_decides_the_stops_decides_which_search_it_is(plan: Plan, change: d
 
 def test_a_plan_says_what_early_stopping_does(plan: Plan) -> None:
     words = "fits stopped below the median of earlier points, from 30 % of their length on"
-    assert plan.summary()["searches"][0]["early_stop"] == words
+    assert plan_summary(plan)["searches"][0]["early_stop"] == words
     assert words in describe_plan(plan)
     assert plan.notes == []
 

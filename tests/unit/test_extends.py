@@ -107,7 +107,7 @@ models:
     sharp, cmm = sweep(base=BASE, mine=change).models
     assert (sharp.label, dict(sharp.params)) == ("ds.sharp", {"smoothing": 0.2, "iterations": 50})
     assert dict(cmm.params) == {"smoothing": 1}
-    assert cmm.space == {"groups": {"values": [2]}}
+    assert cmm.space.to_mapping() == {"groups": {"values": [2]}}
     assert list(cmm.datasets) == ["digits"]
 
 
@@ -221,7 +221,7 @@ def test_relative_paths_begin_beside_the_file_they_stand_in(sweep, tmp_path: Pat
         mine.write_text(f"{{name: mine, extends: ../shared/base.yaml{change}}}")
         found = load_sweep(mine, override)
         assert [entry.name for entry in found.datasets] == [str(tmp_path / wanted)]
-        assert bool(found.models[0].space) is not bool(change)
+        assert bool(found.models[0].space.dimensions) is not bool(change)
 
 
 def test_printed_values_of_what_was_replaced_may_stand(sweep) -> None:

@@ -5,8 +5,8 @@ from collections import Counter
 
 from mirror_checks import spec
 
+from crowdsweep.resources import Resources
 from crowdsweep.sweep.queues import InFlight
-from crowdsweep.sweepfile.records import Resources
 
 CPU, GPU, OTHER = Resources(), Resources(gpu=1.0), Resources(cpu=2.0)
 

@@ -17,16 +17,17 @@ from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 
 from crowdsweep.cli import jobs as commands_on_jobs
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.engine import job_package, ray_jobs
+from crowdsweep.engine import ray_jobs
 from crowdsweep.engine.address import on_loopback, wanted_address
 from crowdsweep.engine.job_folder import VARIABLE, check_outlives_job
-from crowdsweep.engine.job_package import JobOrder, pack, read_order, search_in
 from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address
 from crowdsweep.engine.versions import versions
 from crowdsweep.errors import BadInput, DataError, Interrupted, JournalError, NotOurs, UnknownName
 from crowdsweep.record.job_note import JOB_FILE, JobNote, read_job, write_job
 from crowdsweep.record.store_uri import store_named
 from crowdsweep.sweep.environment import check_versions
+from crowdsweep.sweepfile import job_package
+from crowdsweep.sweepfile.job_package import JobOrder, pack, read_order, search_in
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep
 
 ORDER = JobOrder(

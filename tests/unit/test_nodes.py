@@ -3,7 +3,7 @@
 import pytest
 
 from crowdsweep.engine.nodes import FreeCapacity, Node, refusal, shapes_of
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 
 def node(name: str, cpu: float, gpu: float = 0.0, **more: object) -> Node:

@@ -14,7 +14,7 @@ from crowdsweep.engine.retry_policy import LOSS_LIMIT
 from crowdsweep.engine.slot_pool import Actor
 from crowdsweep.record.events import BatchLost, TrialFinished
 from crowdsweep.record.result import SLOT_LOST
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 pytestmark = pytest.mark.unchecked  # what stands for a cluster is none
 

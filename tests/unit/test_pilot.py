@@ -32,6 +32,7 @@ from crowdsweep.sweep.pilot import (
     pilot_data,
 )
 from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.views.terminal.plan import describe_plan
 
@@ -249,7 +250,7 @@ def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) 
     mapping = {"name": "s", "datasets": ["anesthesia"], "models": ["majority-vote", "unpriced", broken, searched]}
     made = make_plan(parse_sweep({**mapping, "seeds": {"report": 20}}))
     assert unpriced == [20], "nothing is timed before somebody asks; a search tries whether its model predicts"
-    summary = made.summary()
+    summary = plan_summary(made)
     vote, good, bad = summary["cells"]
     assert [row["told_by"] for row in (vote, good, bad, *summary["searches"])] == [
         "formula",
@@ -272,10 +273,10 @@ def test_a_plan_says_what_was_measured_and_what_is_unknown(unpriced: list[int]) 
 def test_one_measurement_serves_every_size_of_a_study(unpriced: list[int]) -> None:
     study = {"template": "redundancy", "labels_per_item": [1, 2, 3]}
     mapping = {"name": "s", "datasets": ["anesthesia"], "models": ["unpriced"]}
-    make_plan(parse_sweep(mapping)).summary()
+    plan_summary(make_plan(parse_sweep(mapping)))
     once = len(unpriced)
     unpriced.clear()
-    assert len(make_plan(parse_sweep({**mapping, "study": study})).summary()["cells"]) == 4
+    assert len(plan_summary(make_plan(parse_sweep({**mapping, "study": study})))["cells"]) == 4
     assert len(unpriced) == once
 
 
@@ -334,7 +335,7 @@ def test_a_plan_is_made_whatever_a_model_does_to_its_process(
     searched = {"name": "hostile", "params": {"how": how}, "search": {"smoothing": {"min": 0.0, "max": 1.0}}}
     models = ["majority-vote", alone, searched]
     made = make_plan(parse_sweep({"name": "s", "datasets": ["anesthesia"], "models": models}))
-    summary = made.summary()
+    summary = plan_summary(made)
     assert [row["seconds"] is None for row in summary["cells"]] == [False, True]
     assert [row["seconds"] for row in summary["searches"]] == [None]
 

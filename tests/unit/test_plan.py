@@ -12,6 +12,7 @@ from crowdsweep.errors import BadInput, SweepFileError, UnknownName
 from crowdsweep.models import registered
 from crowdsweep.models.contract import DataShape
 from crowdsweep.sweep.plan import make_plan
+from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 from crowdsweep.views.terminal.plan import describe_plan
@@ -38,13 +39,15 @@ VOTED = "a,1,x\na,2,x\nb,1,y\nb,3,y\nc,2,x\nc,3,y\n"
 def test_fixed_points_get_the_report_seeds() -> None:
     plan = make_plan(config_of(["anesthesia"], ["uniform", "majority-vote"], seeds={"report": 7}))
     assert [cell.info.name for cell in plan.cells] == ["uniform", "majority-vote"]
-    assert [spec.seed for spec in plan.cells[0].specs(plan.report_seeds, "report")] == list(range(7))
+    assert [spec.seed for spec in plan.cells[0].report_specs()] == list(range(7))
     assert (plan.n_report, plan.n_search, plan.n_trials) == (14, 0, 14)
 
 
 def test_search_and_report_seeds_never_meet() -> None:
-    plan = make_plan(config_of(["anesthesia"], ["uniform"], seeds={"search": 50, "report": 5000}))
-    assert not set(plan.search_seeds) & set(plan.report_seeds)
+    model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
+    (search,) = make_plan(config_of(["anesthesia"], [model], seeds={"search": 50, "report": 5000})).searches
+    assert (len(search.seeds), len(search.cell.report_seeds)) == (50, 5000)
+    assert not {*search.seeds} & {*search.cell.report_seeds}
 
 
 def test_a_search_counts_at_most_its_points_and_rescored_ones() -> None:
@@ -52,7 +55,7 @@ def test_a_search_counts_at_most_its_points_and_rescored_ones() -> None:
     plan = make_plan(config_of(["anesthesia"], [model], seeds={"search": 2, "report": 4, "rescored": 2}))
     (search,) = plan.searches
     assert search.limit == 3
-    assert not search.chosen.learns
+    assert not search.sampler.learns
     assert (plan.n_search, plan.n_report) == (3 * 2, 2 * 4)
 
 
@@ -81,7 +84,7 @@ def test_trials_differ_in_key_by_everything_that_decides_them() -> None:
             ["majority-vote", {"name": "majority-vote", "label": "hard", "params": {"votes": "hard"}}],
         )
     )
-    keys = [spec.key for cell in plan.cells for spec in cell.specs(plan.report_seeds, "report")]
+    keys = [spec.key for cell in plan.cells for spec in cell.report_specs()]
     assert len(set(keys)) == len(keys) == 2 * 2 * 5
 
 
@@ -144,7 +147,7 @@ def test_report_trials_give_up_annotations_only_where_there_is_nothing_else_to_s
     for name, path in paths.items():
         searched = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 1]}}}
         plan = make_plan(config_of([path], ["uniform", searched], heldout={"fraction": 0.3}))
-        (heldout[name],) = {spec.heldout_fraction for spec in plan.cells[0].report_specs(plan.report_seeds)}
+        (heldout[name],) = {spec.heldout_fraction for spec in plan.cells[0].report_specs()}
         assert bool(plan.notes) is bool(heldout[name])
     assert heldout == {"bare": 0.3, "one gold": 0.0, "dev votes": 0.0, "test votes": 0.0}
 
@@ -229,7 +232,7 @@ def test_a_study_template_is_laid_out_and_the_sweep_file_kept_as_written() -> No
 def test_summary_is_json_and_words_agree_with_it() -> None:
     model = {"name": "dawid-skene", "search": {"smoothing": {"values": [0, 0.1, 1]}}}
     plan = make_plan(config_of(["anesthesia"], ["uniform", model]))
-    summary = json.loads(json.dumps(plan.summary()))
+    summary = json.loads(json.dumps(plan_summary(plan)))
     assert summary["trials"] == {"search": 9, "report": 10, "total": 19}
     assert summary["estimated_slot_seconds"] > 0
     words = describe_plan(plan)
@@ -240,7 +243,7 @@ def test_summary_is_json_and_words_agree_with_it() -> None:
 
 def test_where_nobody_knows_who_answered_no_annotators_are_counted() -> None:
     plan = make_plan(config_of([{"name": "anesthesia", "scenario": "global"}], ["majority-vote"]))
-    assert plan.summary()["datasets"][0]["annotators"] is None
+    assert plan_summary(plan)["datasets"][0]["annotators"] is None
     assert "45 training items, annotators unknown, 315 annotations" in describe_plan(plan)
 
 

@@ -10,6 +10,7 @@ from executor_checks import batch_of, datasets, specs_on
 from mirror_checks import spec
 from ray.exceptions import NodeDiedError, ObjectLostError
 
+from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.ray_slot import Slot
 from crowdsweep.engine.retry_policy import LOSS_LIMIT
@@ -17,7 +18,7 @@ from crowdsweep.engine.slot_pool import Actor
 from crowdsweep.record.events import TrialFinished, TrialSaved, TrialsNoted
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.registry.carried import carried
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 pytestmark = pytest.mark.unchecked  # what stands for data here is their name
 NODE_DIED = NodeDiedError("its node was preempted")
@@ -29,7 +30,7 @@ class MadeUp:
 
     actors: list[Actor] = field(default_factory=list[Actor])
     drained: set[str] = field(default_factory=set[str])
-    given: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    given: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
 
     def check_room(self, resources: Resources) -> None:
         """There is room."""
@@ -51,8 +52,8 @@ class MadeUp:
     def options(self, **_: Any) -> "MadeUp":
         return self
 
-    def remote(self, *_: Any, **more: Any) -> str:
-        self.given.append(more)
+    def remote(self, *given: Any, **_: Any) -> str:
+        self.given.append(given)
         return "a stream"
 
 
@@ -75,11 +76,11 @@ def test_the_next_slot_is_given_the_latest(made: MadeUp) -> None:
     executor._take(actor, [noted, saved])
     executor._replace_lost(actor, NODE_DIED)
     actor = made.begin(executor)
-    assert [given["saved"] for given in made.given] == [
+    assert [saved for _, _, saved in made.given] == [
         {one.key: [("lies here", b"of an earlier driver")]},
         {one.key: [("lies here", b"new")]},
     ]
-    assert [given["checkpoint_minutes"] for given in made.given] == [10.0, 10.0]
+    assert [batch.checkpoint_minutes for batch, _, _ in made.given] == [10.0, 10.0]
     assert [event for event in executor._events if isinstance(event, TrialSaved | TrialsNoted)] == [noted, saved]
     executor._take(actor, [TrialResult(key=one.key, status=Status.OK)])
     assert not executor._saved
@@ -113,7 +114,7 @@ def test_a_slot_passes_checkpoints_on_and_takes_them(
     slot = Slot("cpu", carried())
 
     def ran(saved: dict[str, Any]) -> list[Any]:
-        stream = slot.run(specs, base.fingerprint, [base], None, checkpoint_minutes=1e-9, saved=saved)
+        stream = slot.run(Batch(specs=specs, checkpoint_minutes=1e-9), [base], saved)
         return [update for updates in stream for update in updates]
 
     first = ran({})

@@ -26,7 +26,7 @@ from crowdsweep.engine.ray_process import serve_connection
 from crowdsweep.engine.ray_proxy import RayProcess, RayProxy, RaySettings
 from crowdsweep.errors import InfeasibleRequest, Interrupted, SlotLost
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 from crowdsweep.trial.runner import run_batch
 
 SETTINGS = RaySettings(address=None, resources=[Resources()], trial_minutes=None)

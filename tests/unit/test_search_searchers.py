@@ -69,7 +69,7 @@ def go_on(searcher: PointSearcher, proposals: list[Proposal], values: dict[int, 
 
 
 def test_a_small_space_is_listed_whole_whatever_the_sampler() -> None:
-    assert {chosen_for(SMALL, Sampler(kind=kind), 9).kind for kind in (*ADAPTIVE, "grid")} == {"grid"}
+    assert {chosen_for(SMALL, Sampler(kind=kind), 9)[0].kind for kind in (*ADAPTIVE, "grid")} == {"grid"}
     searcher = make_searcher(SMALL, Sampler(kind="grid"), "maximize", limit=9)
     assert isinstance(searcher, GridPoints)
     proposals, _ = play(searcher, 9, lambda point: float(point["a"]))
@@ -81,11 +81,11 @@ def test_a_small_space_is_listed_whole_whatever_the_sampler() -> None:
 def test_what_is_left_to_choose_follows_space_and_budget() -> None:
     wide = Space.parse({f"x{number}": {"min": 0.0, "max": 1.0} for number in range(7)})
     auto = Sampler()
-    assert chosen_for(SMALL, auto, 9).kind == chosen_for(SMALL, Sampler(kind="random"), 9).kind == "grid"
-    assert chosen_for(NUMERIC, auto, 200).kind == "gp"
+    assert chosen_for(SMALL, auto, 9)[0].kind == chosen_for(SMALL, Sampler(kind="random"), 9)[0].kind == "grid"
+    assert chosen_for(NUMERIC, auto, 200)[0].kind == "gp"
     found = {
-        reason.why: reason.kind
-        for reason in (
+        why: sampler.kind
+        for sampler, why in (
             chosen_for(NUMERIC, auto, 201),
             chosen_for(MIXED, auto, 20),
             chosen_for(SMALL, auto, 8),
@@ -94,7 +94,7 @@ def test_what_is_left_to_choose_follows_space_and_budget() -> None:
     }
     assert set(found.values()) == {"tpe"}
     assert len(found) == 3, "each says its own reason"
-    assert (chosen_for(NUMERIC, Sampler(kind="random"), 20).kind, chosen_for(NUMERIC, auto, 20).learns) == (
+    assert (chosen_for(NUMERIC, Sampler(kind="random"), 20)[0].kind, chosen_for(NUMERIC, auto, 20)[0].learns) == (
         "random",
         True,
     )
@@ -102,11 +102,11 @@ def test_what_is_left_to_choose_follows_space_and_budget() -> None:
 
 def test_of_several_objectives_the_parzen_estimator_is_chosen_and_others_where_they_are_named() -> None:
     found = [
-        chosen_for(space, Sampler(), n, several=True).kind for space, n in [(SMALL, 9), (NUMERIC, 20), (MIXED, 300)]
+        chosen_for(space, Sampler(), n, several=True)[0].kind for space, n in [(SMALL, 9), (NUMERIC, 20), (MIXED, 300)]
     ]
     assert found == ["grid", "tpe", "tpe"]
     for kind in ("random", "gp", "nsga2"):
-        assert chosen_for(NUMERIC, Sampler(kind=kind), 20, several=True).kind == kind
+        assert chosen_for(NUMERIC, Sampler(kind=kind), 20, several=True)[0].kind == kind
 
 
 def test_a_grid_without_end_is_refused() -> None:

@@ -1,7 +1,7 @@
 """Searches of several objectives: the sweep file, the driver that goes on, the record, what is shown of them."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,8 +75,7 @@ class Noisy(Timed):
 
 def ran(plan: Plan, events: list[Event] | None = None, kind: type[FakeExecutor] = Timed, **more: Any) -> MemoryJournal:
     journal = MemoryJournal(events)
-    searcher: Callable[[Any], Any] = lambda search: searcher_of(search, plan.config.sampler)  # noqa: E731
-    drive(plan, journal, score, kind=kind, make_searcher=searcher, **more)
+    drive(plan, journal, score, kind=kind, make_searcher=searcher_of, **more)
     return journal
 
 

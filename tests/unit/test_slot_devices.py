@@ -16,8 +16,8 @@ from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.ray_slot import Slot
 from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.models import devices
+from crowdsweep.resources import Resources
 from crowdsweep.sweepfile.read import parse_sweep
-from crowdsweep.sweepfile.records import Resources
 
 if TYPE_CHECKING:
     from crowdsweep.engine.cluster import Cluster

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from made_up_clusters import CPU, EITHER, GPU, Make, Pool, busy, maker, node
 
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 pytestmark = pytest.mark.unchecked
 

@@ -8,7 +8,7 @@ from made_up_clusters import CPU, EITHER, GPU, Make, Pool, busy, maker, node
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.slot_pool import Actor
 from crowdsweep.errors import InfeasibleRequest
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 pytestmark = pytest.mark.unchecked
 

@@ -13,7 +13,7 @@ from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.slot_pool import BEGINS_S, STILLBORN_LIMIT
 from crowdsweep.errors import InfeasibleRequest
-from crowdsweep.sweepfile.records import Resources
+from crowdsweep.resources import Resources
 
 pytestmark = pytest.mark.unchecked
 

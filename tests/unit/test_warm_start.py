@@ -6,7 +6,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,7 +24,7 @@ from crowdsweep.record.journal import Journal
 from crowdsweep.record.naming import told_words
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.plan import Plan, make_plan
-from crowdsweep.sweep.resume import MakeSearcher
+from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.sweep.search_run import searcher_of
 from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
 from crowdsweep.views.report_files import write_report
@@ -48,10 +47,6 @@ def away(params: Mapping[str, Any]) -> float:
     return ((params["smoothing"] - 0.3) ** 2 + (params["shrinkage"] / 10 - 0.6) ** 2) ** 0.5
 
 
-def real(plan: Plan) -> MakeSearcher:
-    return partial(searcher_of, sampler=plan.config.sampler)
-
-
 def kept(journal: MemoryJournal, folder: Path) -> Path:
     """The record of a sweep, on a disk."""
     on_disk = Journal(folder)
@@ -64,7 +59,7 @@ def swept(folder: Path, **changes: Any) -> Path:
     """An earlier sweep that has ended."""
     plan = make_plan(config_of(name="first", **{"models": model(), **changes}))
     journal = MemoryJournal()
-    drive(plan, journal, bowl, make_searcher=real(plan))
+    drive(plan, journal, bowl, make_searcher=searcher_of)
     return kept(journal, folder)
 
 
@@ -99,9 +94,9 @@ def test_what_was_told_is_marked_and_counts_for_nothing_else(first: Path, tmp_pa
     assert (plan.n_trials, search.limit) == (cold.n_trials, cold.searches[0].limit)
     assert search.key != cold.searches[0].key
     assert "12 points told from first" in describe_plan(plan)
-    assert plan.summary()["searches"][0]["told"] == {"first": 12}
+    assert plan_summary(plan)["searches"][0]["told"] == {"first": 12}
     journal = MemoryJournal()
-    outcome, slots = drive(plan, journal, bowl, make_searcher=real(plan))
+    outcome, slots = drive(plan, journal, bowl, make_searcher=searcher_of)
     assert outcome.planned == len(slots.ran) == plan.n_trials
     assert len(journal.state.proposals[search.key]) == search.limit
     assert journal.state.told == {search.key: PointsTold(search=search.key, points=search.told)}
@@ -123,7 +118,7 @@ def test_what_was_told_is_marked_and_counts_for_nothing_else(first: Path, tmp_pa
 def tried_until_near(plan: Plan, told: Callable[[ToldPoint], bool]) -> int:
     """The number of points until one lies near the best, of a search that is told only some of what it would be."""
     (search,) = plan.searches
-    searcher = searcher_of(replace(search, told=tuple(filter(told, search.told))), plan.config.sampler)
+    searcher = searcher_of(replace(search, told=tuple(filter(told, search.told))))
     while (proposal := searcher.ask()) is not None and away(proposal.point) > 0.08:
         searcher.tell(proposal.number, -(away(proposal.point) ** 2))
     return search.limit if proposal is None else proposal.number + 1
@@ -151,10 +146,10 @@ def test_killed_anywhere_it_goes_on_as_it_began_without_the_earlier_sweep(first:
     config = warm(store)
     plan = make_plan(config)
     reference = MemoryJournal()
-    drive(plan, reference, bowl, make_searcher=real(plan))
+    drive(plan, reference, bowl, make_searcher=searcher_of)
     begun = MemoryJournal()
     with pytest.raises(Killed):
-        drive(plan, begun, bowl, make_searcher=real(plan), die_after=7)
+        drive(plan, begun, bowl, make_searcher=searcher_of, die_after=7)
     shutil.rmtree(store)
     with pytest.raises(SweepFileError, match="warm_start"):
         make_plan(config)
@@ -162,7 +157,7 @@ def test_killed_anywhere_it_goes_on_as_it_began_without_the_earlier_sweep(first:
         resumed = MemoryJournal(list(events))
         again = make_plan(config, resumed.state.told)
         assert [(one.key, one.told) for one in again.searches] == [(one.key, one.told) for one in plan.searches]
-        drive(again, resumed, bowl, make_searcher=real(again), disorder=3)
+        drive(again, resumed, bowl, make_searcher=searcher_of, disorder=3)
         assert decisions(resumed) == decisions(reference)
         assert numbers(resumed) == numbers(reference)
 
@@ -176,10 +171,10 @@ def test_a_search_that_has_begun_hears_nothing_more(first: Path, tmp_path: Path)
     assert [len(one.told) for one in plan.searches] == [4, 0]
     assert any("has nothing to learn from for the search of elsewhere on anesthesia" in note for note in plan.notes)
     journal = MemoryJournal()
-    drive(plan, journal, bowl_of_any, make_searcher=real(plan))
+    drive(plan, journal, bowl_of_any, make_searcher=searcher_of)
     assert [len(journal.state.told[one.key].points) for one in plan.searches] == [4, 0]
     again = MemoryJournal(list(journal.events))
-    outcome, _ = drive(grown, again, bowl_of_any, make_searcher=real(grown))
+    outcome, _ = drive(grown, again, bowl_of_any, make_searcher=searcher_of)
     assert (outcome.ran, decisions(again)) == (0, decisions(journal))
     renamed = make_plan(warm(Path(shutil.copytree(first, tmp_path / "again")), models=models))
     assert {one.key for one in renamed.searches}.isdisjoint(one.key for one in plan.searches)
@@ -192,10 +187,10 @@ def bowl_of_any(spec: TrialSpec) -> dict[str, float]:
 def test_a_lost_row_is_read_from_the_earlier_sweep_again(first: Path) -> None:
     plan = make_plan(warm(first))
     reference = MemoryJournal()
-    drive(plan, reference, bowl, make_searcher=real(plan))
+    drive(plan, reference, bowl, make_searcher=searcher_of)
     (lost,) = [place for place, event in enumerate(reference.events) if isinstance(event, PointsTold)]
     resumed = MemoryJournal([*reference.events[:lost], *reference.events[lost + 1 :]])
-    outcome, _ = drive(plan, resumed, bowl, make_searcher=real(plan))
+    outcome, _ = drive(plan, resumed, bowl, make_searcher=searcher_of)
     assert outcome.ran == 0
     assert (resumed.state.told, decisions(resumed)) == (reference.state.told, decisions(reference))
 
@@ -220,9 +215,9 @@ def test_several_sweeps_tell_a_point_once(first: Path, tmp_path: Path) -> None:
     same = Path(shutil.copytree(first, tmp_path / "copy"))
     more = swept(tmp_path / "more", budget={"points": 5}, sampler={"kind": "random", "seed": 9})
     plan = make_plan(warm(first, sampler={"warm_start": [str(first), str(more)]}))
-    assert plan.summary()["searches"][0]["told"] == {"first": 12, "more": 5}
+    assert plan_summary(plan)["searches"][0]["told"] == {"first": 12, "more": 5}
     plan = make_plan(warm(first, sampler={"warm_start": [str(first), str(same)]}))
-    assert plan.summary()["searches"][0]["told"] == {"first": 12}
+    assert plan_summary(plan)["searches"][0]["told"] == {"first": 12}
 
 
 def test_a_gaussian_process_is_told_no_more_than_it_can_learn_from(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from crowdsweep.metrics.wording import words
 from crowdsweep.record.naming import dataset_words, told_words
 from crowdsweep.sweep.cells import PlannedDataset
 from crowdsweep.sweep.plan import Plan
+from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.units import counted, listed, rough_words
 from crowdsweep.views.terminal.grid import Column, Grid, render
 
@@ -28,7 +29,7 @@ def describe_plan(plan: Plan, width: int | None = None) -> str:
         plan: the plan.
         width: width of the terminal; None for tab-separated lines.
     """
-    summary = plan.summary()
+    summary = plan_summary(plan)
     among = {dataset.name for dataset in plan.datasets}
     sizes = {
         dataset_words(dataset.name, dataset.params, among): _sizes(row)
