@@ -130,7 +130,7 @@ def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[
         alike = [search for search, its in kinds if its == kind]
         yield _search_words(alike, kind=kind, seed=sampler.get("seed", 0))
     if told := told_words(sum((Counter(search.told) for search in searches), Counter[str]())):
-        yield f"Before its first point, a sampler was told of points of earlier sweeps on the same data: {told}."
+        yield f"Before its first point, a sampler was given points of earlier sweeps on the same data: {told}."
     if not searches:
         return
     seeds, rows = state.config.get("seeds", {}), {_place(row): row for row in state.plan.datasets}

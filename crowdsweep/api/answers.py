@@ -11,7 +11,7 @@ from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames
 from crowdsweep.data.missing import USUAL, Missing
 from crowdsweep.errors import DataError
 
-_MISSING = "-1, NaN, None and empty cells are no answers"
+_MISSING = "-1, NaN, None and empty cells mean no answer"
 
 Matrix = Shaped[np.ndarray, "items annotators"]
 Given = Bool[np.ndarray, "items annotators"]

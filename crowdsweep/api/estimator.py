@@ -175,7 +175,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         item, annotator = np.nonzero(given_answers(answers, Missing.of(self.missing).in_matrices()))
         if not len(item):
             raise BadInput(
-                "score: expected at least one answer, got none; -1, NaN, None and empty cells are no answers"
+                "score: expected at least one answer, got none; -1, NaN, None and empty cells mean no answer"
             )
         right = answers[item, annotator] == self.predict(X)[item]
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)[item]))

@@ -92,14 +92,14 @@ def stop(store: Store | None) -> None:
         return
     driver = ask_to_stop(place)
     say(
-        f"{place}: told process {driver.pid} to stop; it finishes what runs first (`crowdsweep stop` once more ends it "
-        f"at once, Ctrl-C here only stops waiting)"
+        f"{place}: asked process {driver.pid} to stop; it finishes what runs first (`crowdsweep stop` once more ends "
+        f"it at once, Ctrl-C here only stops waiting)"
     )
     wait_for_end(place, driver)
     state = read_journal(place)
     say(
-        f"{state.name}: {state_words(state.status, None)}; the sweep goes on when it is run again; "
-        f"`crowdsweep status {shlex.quote(str(place))}` says how far it is"
+        f"{state.name}: {state_words(state.status, None)}; the sweep continues when it is run again; "
+        f"`crowdsweep status {shlex.quote(str(place))}` shows its progress"
     )
 
 

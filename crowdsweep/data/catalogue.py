@@ -180,7 +180,7 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
         whole_param(params, "redundancy", at_least=1)
     elif params.get("allocation") == "adaptive":
         raise DataError(
-            f"{where}, parameter allocation: expected redundancy beside adaptive, which says how many labels an item "
+            f"{where}, parameter allocation: expected redundancy with adaptive, which sets how many labels an item "
             f"has on average; got none"
         )
     _check_crowd(params, own, where)

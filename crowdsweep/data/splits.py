@@ -148,7 +148,7 @@ def _in_place_of_the_real(base: CrowdDataset, params: Mapping[str, Scalar], seed
         return answered_by(base, crowd, ANNOTATORS if number is None else number, labels, seeds.child("crowd"))
     if params.get("labels_per_item") is not None:
         raise DataError(
-            f"dataset {base.name}, parameter labels_per_item: expected a simulated crowd beside it, as crowd: setup1; "
+            f"dataset {base.name}, parameter labels_per_item: expected a simulated crowd with it, as crowd: setup1; "
             f"for fewer real labels give redundancy"
         )
     return base if number is None else with_annotators(base, number, seeds.numpy("annotators"))

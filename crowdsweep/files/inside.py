@@ -21,7 +21,7 @@ class UnexpectedLink(OSError):
     """A link is in the place of a folder or file of crowdsweep."""
 
     def __init__(self, name: str) -> None:
-        words = f"{name} is a link, and what is written here goes through none; put a folder in its place"
+        words = f"{name} is a link, and crowdsweep does not write through links; put a folder in its place"
         super().__init__(errno.ELOOP, words)
 
 

@@ -87,6 +87,6 @@ def _at_most(names: Iterable[str]) -> list[str]:
 def _put(held: dict[str, Any], item: str, value: Any, imported: ImportedRows, what: str, of: str = "item") -> None:
     if held.setdefault(item, value) != value:
         raise DataError(
-            f"{imported.source}: expected one {what} for {of} {item!r}, got another from an id spelled alike; the "
-            f"two are different {of}s: import without --normalise"
+            f"{imported.source}: expected one {what} for {of} {item!r}, got a different one from an id spelled "
+            f"alike; these are two {of}s: import without --normalise"
         )

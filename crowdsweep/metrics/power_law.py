@@ -141,7 +141,9 @@ def fit(
     if len(labels) < FEWEST_NUMBERS:
         return f"fewer than {FEWEST_NUMBERS} numbers of labels were scored"
     if len(labels) == FEWEST_NUMBERS and labels[-1] < _WIDE * labels[0]:
-        return f"{FEWEST_NUMBERS} numbers of labels within a factor of {labels[-1] / labels[0]:.2g} tell too little"
+        return (
+            f"{FEWEST_NUMBERS} numbers of labels within a factor of {labels[-1] / labels[0]:.2g} are too close together"
+        )
     x, rise = np.array(labels, dtype=np.float64), float(means[-1] - means[0])
     if rise <= 0 or np.quantile(draws[:, -1] - draws[:, 0], _TAILS[0]) <= 0:
         return "no rise with more labels, or one that may be chance"

@@ -195,8 +195,8 @@ class LocalRows:
         found = _lstat(self._path)
         if found is None or _identity(found) != self._named:
             raise JournalError(
-                f"{self._path}: was removed or replaced while this driver wrote it; it stops, and has written nothing "
-                f"into the new file. Put the right file in place, then run the same sweep again"
+                f"{self._path}: was removed or replaced while this driver wrote it; the driver stops, and has not "
+                f"written to the new file. Put the right file back, then run the same sweep again"
             )
         return found
 
@@ -205,8 +205,8 @@ class LocalRows:
         found = self._check_in_place()
         if found.st_size != self._end:
             raise JournalError(
-                f"{self._path}: was changed by somebody else while this driver wrote it (it has {found.st_size} bytes, "
-                f"not {self._end}); the driver stops. See who did, then run the same sweep again"
+                f"{self._path}: was changed by another program while this driver wrote it (it has {found.st_size} "
+                f"bytes, not {self._end}); the driver stops. Find out by whom, then run the same sweep again"
             )
 
 
@@ -239,7 +239,7 @@ def _stands(folder: int, name: str, size: int) -> bool:
 def _words(error: OSError) -> str:
     """Returns the message of an error; for a link in the place of a file, one that names the link."""
     if error.errno == errno.ELOOP and error.filename is not None:
-        return f"{error.filename} is a link, and a store's record is no link; put the file itself in its place"
+        return f"{error.filename} is a link, and a store's record may not be a link; put the file itself in its place"
     return str(error)
 
 
@@ -289,10 +289,10 @@ def _sync_folder(path: Path) -> None:
 
 def _not_written(path: Path, error: OSError) -> JournalError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "make room" if full else "put a folder there" if isinstance(error, UnexpectedLink) else "see to the disk"
+    advice = "make room" if full else "put a folder there" if isinstance(error, UnexpectedLink) else "check the disk"
     return JournalError(
-        f"{path}: could not be written ({error.strerror}). What stands in the store is safe: {advice}, then run the "
-        f"same sweep again and it goes on"
+        f"{path}: could not be written ({error.strerror}). What is in the store is safe: {advice}, then run the "
+        f"same sweep again to continue"
     )
 
 
@@ -331,7 +331,7 @@ def _who(lock: Path) -> str:
             told = json.loads(file.read(1000))
         return f"pid {told['pid']} on {told['host']} since {told['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # the driver has not written it yet, or the file was deleted
-        return "one that does not say who it is"
+        return "an unknown driver"
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

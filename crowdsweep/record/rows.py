@@ -223,8 +223,8 @@ def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Iter
             raise JournalDamaged(f"{_where(source, link, end)} {_why_not(line)}. {_ADVICE}")
         if row.after != link:
             raise JournalDamaged(
-                f"{_where(source, link, end)} says that it is row {row.after.number + 1}, written behind another than "
-                f"now stands before it: rows were taken out, doubled or moved. {_ADVICE}"
+                f"{_where(source, link, end)} says that it is row {row.after.number + 1}, written after another row "
+                f"than the one now before it: rows were removed, repeated or moved. {_ADVICE}"
             )
         link = Link(link.number + 1, row.crc)
         end += len(line)
@@ -261,7 +261,7 @@ def _is_torn(line: bytes) -> bool:
 def _why_not(line: bytes) -> str:
     """Returns a description of what is wrong with a line."""
     if unseal(line.removeprefix(BYTE_ORDER_MARK).rstrip(b"\r\n") + b"\n"):
-        return "cannot be read as it stands: an editor or a transfer changed its line ends, or put a mark before it"
+        return "cannot be read: an editor or a transfer changed its line ends, or put a byte order mark before it"
     if line.startswith(_OPENING):
         return "cannot be read: the file was changed after it was written, or its disk fails"
     return "is not a row of a journal: the file was changed after it was written, or is another file"

@@ -61,7 +61,7 @@ def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = Fa
         return Chosen(kind="tpe", why=f"the space has more than {GP_DIMENSIONS} hyper-parameters")
     if limit > GP_POINTS:
         return Chosen(kind="tpe", why=f"the budget is more than {GP_POINTS} points")
-    return Chosen(kind="gp", why="a small space of numbers alone")
+    return Chosen(kind="gp", why="a small space of numbers only")
 
 
 def make_searcher(

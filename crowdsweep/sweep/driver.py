@@ -167,7 +167,7 @@ class Driver:
         if self._stopping is None and (self._lost or self._broken):
             self._stopping = SweepStatus.INCOMPLETE
         if self._stopping is None and any(run.selected is None for run in self._searches):
-            raise RuntimeError("a search waits for trials that nobody runs")
+            raise RuntimeError("a search waits for trials that are not running")
         if self._stopping is None:
             self._checkpoints.done()
         return self._outcome(self._stopping or SweepStatus.DONE)
@@ -193,7 +193,7 @@ class Driver:
         except SearchFailed as error:
             where = f"{run.search.cell.label} on {run.search.cell.dataset}"
             self._broken[id(run)] = f"the search of {where} failed: {error}"
-            _log.warning("%s; the rest of the sweep goes on", self._broken[id(run)], exc_info=error.__cause__)
+            _log.warning("%s; the rest of the sweep continues", self._broken[id(run)], exc_info=error.__cause__)
         else:
             self._want(step, run.search.cell, run)
 
@@ -407,5 +407,5 @@ def run_sweep(
             with interrupts.abortable(at_once=True) if interrupts else nullcontext():
                 told.close()
         except KeyboardInterrupt:
-            _log.warning("what MLflow has not been told yet is left to `crowdsweep mirror`")
+            _log.warning("what has not been written to MLflow yet is left to `crowdsweep mirror`")
     return outcome

@@ -68,7 +68,7 @@ def explain(name: str) -> str:
         near = get_close_matches(name[:100], sorted({*known, *registered.model_names()}), n=_NEAREST)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "expected a name as in a sweep file;"
         raise BadInput(
-            f"{plain(shortened(name))!r} is no key of sweep files, no metric and no model; {hint} `crowdsweep models` "
+            f"{plain(shortened(name))!r} is not a key of sweep files, a metric or a model; {hint} `crowdsweep models` "
             f"lists the models, `crowdsweep models NAME` the hyper-parameters of one, `crowdsweep schema` all keys "
             f"and metrics"
         )

@@ -26,7 +26,7 @@ def sampler_of(given: Any, where: Where) -> Sampler:
         return replace(sampler, warm_start=())
     place = where.at("warm_start")
     if sampler.kind in ("random", "grid"):
-        raise SweepFileError(place.says(f"expected it beside a sampler that learns from points, got {sampler.kind}"))
+        raise SweepFileError(place.says(f"expected it only with a sampler that learns from points, got {sampler.kind}"))
     return replace(sampler, warm_start=tuple(_stores(sampler.warm_start, place)))
 
 

@@ -101,7 +101,7 @@ class MlflowMirror:
                 told_at = gone_s
                 lacking = self._projection.lacking(self._look())
                 n = f"{lacking} runs to go" if lacking else "writing the last"
-                self._tell(f"MLflow: {n}; Ctrl-C leaves them to {self._later}")
+                self._tell(f"MLflow: {n}; Ctrl-C leaves the rest to {self._later}")
             if before and gone_s > _AFTER_A_PRESS_S:
                 return False
             return self._presses() == before and before < _PRESSES_TO_DROP
@@ -150,7 +150,7 @@ class Mirrored:
 
     def __str__(self) -> str:
         refused = f", {self.refused} refused" if self.refused else ""
-        return f"{self.written} trials written, {self.found} stood there already{refused}"
+        return f"{self.written} trials written, {self.found} were already there{refused}"
 
 
 def rebuild(
@@ -195,7 +195,7 @@ def rebuild(
     except (OSError, Rejected) as error:
         raise BadInput(
             f"MLflow at {without_credentials(uri)} cannot be written: {words_of(error, uri)}. {written} trials were; "
-            f"see to it, then do the same again"
+            f"correct this, then do the same again"
         ) from None
     return Mirrored(found=found, written=written, refused=len(state.results) - found - written)
 

@@ -137,7 +137,7 @@ def send_notifications(
             threads[-1].join(_LOOK_S)
             threads[0].join(_LOOK_S)
     except KeyboardInterrupt:
-        failed = {name: words and "it was broken off" for name, words in failed.items()}
+        failed = {name: words and "it was interrupted" for name, words in failed.items()}
     return [f"{name}: {words}" for name, words in failed.items() if words]
 
 

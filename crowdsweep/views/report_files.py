@@ -79,8 +79,8 @@ def write_files(found: AnalysedSweep, *, refresh: int = 0, now: Now | None = Non
     except OSError as error:
         place = store / error.filename if error.filename in files else store
         raise NotWritten(
-            f"{place}: could not be written ({error_words(error)}); what stood there before stands, and the record is "
-            f"safe. See to the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
+            f"{place}: could not be written ({error_words(error)}); what was there before is unchanged, and the record "
+            f"is safe. Check the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
         ) from error
     if gone := without_files(found.state.results.values(), found.rows):
         _log.warning(

@@ -215,7 +215,7 @@ def test_mlflow_that_cannot_be_written_any_more(
     outcome = app.run(config, tmp_path, quiet=True)
     assert (outcome.status, outcome.finished, outcome.failed) == ("done", 12, 0)
     _unblock(database)
-    written_late = re.search(r": (\d+) trials written, (\d+) stood there already$", rebuild_runs(tmp_path))
+    written_late = re.search(r": (\d+) trials written, (\d+) were already there$", rebuild_runs(tmp_path))
     assert written_late is not None
     late, before = map(int, written_late.groups())
     assert late > 0, "nothing was amiss: the test did not test anything"

@@ -93,7 +93,7 @@ def test_a_sweep_from_run_to_labels(
     command("repair", store)
     assert "sound" in capsys.readouterr().out
     command("ui", store, code=2)
-    assert "no database lives in an object store" in capsys.readouterr().err
+    assert "its database cannot be stored in an object store" in capsys.readouterr().err
     command("mirror", store, code=2)
     assert "give tracking.uri or MLFLOW_TRACKING_URI" in capsys.readouterr().err
     command("stop", store, code=2)
@@ -131,7 +131,7 @@ def test_mlflow_is_written_where_it_is_said_to_be(
     assert "left out" not in caplog.text
     capsys.readouterr()
     command("mirror", store)
-    assert f"0 trials written, {N_TRIALS} stood there already" in capsys.readouterr().out
+    assert f"0 trials written, {N_TRIALS} were already there" in capsys.readouterr().out
     served: list[Served] = []
     monkeypatch.setattr(ui, "_serve", lambda what, *_: served.append(what) or 0)
     command("ui", store)

@@ -1,4 +1,4 @@
-"""Labels given where they tell most: how many, to whom, nested, and worth it where items differ."""
+"""Labels given where they are most informative: how many, to whom, nested, and worth it where items differ."""
 
 from dataclasses import replace
 

@@ -57,7 +57,7 @@ def test_what_is_new_joins_and_what_stands_there_does_not(pets: Path, tmp_path: 
     file = written(tmp_path / "more.csv", MORE)
     assert run_command_line(["add", str(pets), str(file)]) == 0
     said = capsys.readouterr().out
-    assert "1  answers that stand there already, left out: p1 by ann: 'cat'" in said
+    assert "1  answers that are there already, left out: p1 by ann: 'cat'" in said
     assert "2 answers added, gold of 1 items: 2 items (1 new), 2 annotators (1 new); 6 labels now" in said
     assert f"next: crowdsweep label {pets}" in said
     assert (pets / "annotations.csv").read_text() == FIRST + "p2,cleo,cat\np3,ann,dog\n"
@@ -192,7 +192,7 @@ def test_contradictions_are_refused_kept_or_replace(pets: Path, tmp_path: Path, 
         assert (kept / "annotations.csv").read_text() == f"{FIRST}p1,ann,dog\n"
         assert run_command_line(["add", str(pets), str(file), "--contradictions", "replace"]) == 0
         assert (pets / "annotations.csv").read_text() == FIRST.replace("p1,ann,cat\n", "") + "p1,ann,dog\n"
-    assert "1  pairs of item and annotator that contradict themselves, both kept" in capsys.readouterr().out
+    assert "1  pairs of item and annotator with contradicting labels, both kept" in capsys.readouterr().out
 
 
 def test_a_label_is_a_class_or_its_name_or_asked_for(pets: Path, tmp_path: Path, capsys) -> None:
@@ -297,7 +297,7 @@ GOLD = "item,annotator,label,gold\np1,eve,cat,dog\np2,eve,dog,\n"
     [
         (with_features, ANSWER, "have to be there before .*features-x.npz: expected features of every item"),
         (with_years, ANSWER.replace("p3,bob", "p1,cleo"), "annotators.csv: expected features of every annotator"),
-        (with_texts, ANSWER, "whose columns text say something of each, got 1 others, such as 'p3'; name its column"),
+        (with_texts, ANSWER, "whose columns text describe each, got 1 others, such as 'p3'; name its column"),
         (with_texts, TEXTS, "text of item 'p2' that .*, 'two', got '2'"),
         (with_tokens, ANSWER, "whose columns sentence, position say something of each"),
         (with_votes, ANSWER, "votes.csv: expected annotations.csv: votes do not say whose they are"),

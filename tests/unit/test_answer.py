@@ -82,7 +82,7 @@ def test_the_same_numbers_and_one_seed_are_said() -> None:
     lone = answer(trials("a", [0.8]) + trials("b", [0.7]))
     assert lone.lead == "Use a: 80.0 % on test items. b was not tested against it (one seed only)."
     assert lone.warnings == ("One seed: the variation between seeds is not known. Raise seeds.report.",)
-    assert answer(trials("a", BEST)).lead.endswith("Nothing else was ranked beside it.")
+    assert answer(trials("a", BEST)).lead.endswith("No other model was ranked.")
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_a_ceiling_that_was_cut_short_is_none() -> None:
 
 def test_what_to_do_next_is_what_was_measured() -> None:
     (only,) = steps(trials("a", BEST) + trials("ideal", [0.936, 0.935, 0.937]))[1:]
-    assert only == "Better labels, or more, could bring up to about 9.9 points: so far above is ideal."
+    assert only == "Better labels, or more, could bring up to about 9.9 points: ideal is that much better."
     (no_gap,) = steps(trials("a", BEST) + trials("ideal", CLOSE))[1:]
     assert no_gap.startswith("More labels would hardly help a")
-    assert no_gap.endswith("ideal stands at settings that nobody searched: to rely on this, search them first.")
+    assert no_gap.endswith("ideal has settings that were not searched: to rely on this, search them first.")
     found = CellRecord(key="i", label="ideal", dataset="d", metric="dev_accuracy", goal="maximize", points=2)
     searched = made_up_search("i", "ideal", "d", [{"epochs": 9}], [0.8], [0])
     searched += trials("a", BEST) + trials("ideal", CLOSE, point={"epochs": 9}, search="i")
@@ -172,7 +172,7 @@ def test_what_to_do_next_is_what_was_measured() -> None:
     assert steps(trials("a", BEST), [strong])[1:] == []
     (tie,) = steps(trials("a", BEST) + trials("b", CLOSE))[1:]
     assert tie == (
-        "To rank a above b takes about 48 seeds (`seeds.report`, now 6), if they are as far apart as they seem."
+        "To rank a above b takes about 48 seeds (`seeds.report`, now 6), if the observed difference is the true one."
     )
 
 

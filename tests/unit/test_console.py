@@ -69,7 +69,7 @@ def test_plain_lines() -> None:
     assert f"failed: [red]dl-ds on {place}, seed 1: NonFiniteObjective: the objective is nan" in told
     assert "1 of 4 trials, 1 running; 0:50 gone, about 1 min left" in told
     assert [line for line in told if "more than" in line] == [
-        f"that is more than was said before: [red]dl-ds on {place} takes long"
+        f"that is more than estimated before: [red]dl-ds on {place} takes long"
     ], "once"
     assert f"best on {place}: [red]dl-ds, test accuracy 50.0 %" in told
     assert f"best on {place}: cmm, test accuracy 75.0 %" in told

@@ -68,7 +68,7 @@ def test_a_problem_is_the_exit_code_and_stands_with_what_to_do(
     told = capsys.readouterr().out
     assert "problem  cluster: RAY_ADDRESS 'nowhere': expected host:port" in told
     assert "unset RAY_ADDRESS" in told
-    assert told.splitlines()[-1] == "No sweep runs here as it is: see to each problem."
+    assert told.splitlines()[-1] == "No sweep can run here yet: fix each problem."
     assert examination.would_run([Finding(what="x", verdict="note", words="")])
 
 

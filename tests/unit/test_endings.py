@@ -21,7 +21,7 @@ PYTHON = next_calls({"budget.hours": 2, "seeds.report": 3}, Path("my runs"))
 ENDS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "interrupted": (
         {"status": SweepStatus.INTERRUPTED, "dropped": True},
-        ["interrupted: nothing that finished is lost; go on with `crowdsweep run s.yaml --set ", "seeds.report=3`"],
+        ["interrupted: nothing that finished is lost; continue with `crowdsweep run s.yaml --set ", "seeds.report=3`"],
         ["go on with the same call of `run`", "no report was written; `crowdsweep report 'my runs'` writes it"],
     ),
     "over budget": (

@@ -132,7 +132,7 @@ def test_a_sweep_that_comes_along_is_extended_by_name(sweep, tmp_path: Path, cap
     (tmp_path / "sparsity.yaml").write_text(BASE)
     assert sweep(mine="{name: mine, extends: sparsity}").sampler.seed == 3
     assert "mine.yaml:1: extends: " in caplog.text
-    assert "what stands here is taken" in caplog.text
+    assert "this file or folder is used" in caplog.text
 
 
 @pytest.mark.parametrize(

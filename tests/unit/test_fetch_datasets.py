@@ -292,7 +292,7 @@ def test_what_is_not_what_it_should_be_is_refused_and_removed(
 
 def test_a_fetch_that_was_cut_goes_on(server: FileServer, tmp_path: Path) -> None:
     server.fails = lambda n, _: 40 if n < 4 else None
-    with pytest.raises(DataError, match="kept, the same command goes on"):
+    with pytest.raises(DataError, match="kept, and the same command continues"):
         fetch(small(server), tmp_path, lambda _: None)
     assert not (tmp_path / "relevance-2").exists()
     fetch(small(server), tmp_path, lambda _: None)

@@ -328,7 +328,7 @@ def test_one_image_an_item_and_names_that_look_like_some_are_told(tmp_path: Path
     assert "did you mean 'file'" in capsys.readouterr().err
     table(file, lambda n: f"{n}.JPG")
     assert run_command_line(["init", str(file), str(tmp_path / "a")]) == 0
-    assert "'photo' names files of images; to have features of them: --image photo" in " ".join(
+    assert "'photo' names image files; to use them for features: --image photo" in " ".join(
         capsys.readouterr().out.split()
     )
 

@@ -238,7 +238,7 @@ def test_a_disk_that_is_full(
     with full_disk(100_000), caplog.at_level(logging.WARNING, logger="crowdsweep"):
         sweep(record.parent / "another", outcomes((0,)))
     told = [entry.getMessage() for entry in caplog.records if entry.name.startswith("crowdsweep")]
-    assert sum("cannot be written, the sweep goes on" in words for words in told) == 1
+    assert sum("cannot be written; the sweep continues" in words for words in told) == 1
     assert all(len(words) < 500 and "\n" not in words and "CREATE" not in words for words in told)
 
 

@@ -140,10 +140,10 @@ def test_a_driver_that_died_is_not_said_to_run(tmp_path: Path, command: Callable
     journal.handle_many(events)
     assert sweep_status(journal.state, store)["status"] == "running"  # its process works here
     journal.close()
-    assert sweep_status(read_journal(store), store)["status"] == "broken_off"
-    assert json.loads(command("status", str(store), "--json")[1])["status"] == "broken_off"
-    assert "made-up: broken off" in command("status", str(store))[1]
+    assert sweep_status(read_journal(store), store)["status"] == "crashed"
+    assert json.loads(command("status", str(store), "--json")[1])["status"] == "crashed"
+    assert "made-up: crashed" in command("status", str(store))[1]
     page = live_report(store, lambda _: None, sleep=lambda _: pytest.fail("nobody works on it"))
-    assert "(status: broken off)" in page.read_text()
+    assert "(status: crashed)" in page.read_text()
     assert 'http-equiv="refresh"' not in page.read_text()
-    assert "(status: broken off)" in write_report(store).read_text()
+    assert "(status: crashed)" in write_report(store).read_text()

@@ -250,7 +250,7 @@ def test_a_slip_of_the_finger_is_told_before_anything_is_laid_out() -> None:
     assert make_plan(parse_sweep(many)).n_trials == 6_000_000
     searched = [{"name": "dawid-skene", "search": {"smoothing": {"min": 0.0, "max": 1.0}}}]
     budget = {"points": 1_000_000}
-    with pytest.raises(SweepFileError, match=r"many: expected at most 10,000,000 trials, this asks for 20,000,005 \("):
+    with pytest.raises(SweepFileError, match=r"many: expected at most 10,000,000 trials, this sweep has 20,000,005 \("):
         make_plan(parse_sweep({**many, "models": searched, "budget": budget, "seeds": {"search": 20}}))
 
 

@@ -137,7 +137,7 @@ def test_normal_quantiles_are_those_of_the_tables() -> None:
         ({"x": {"min": 0.0, "max": math.inf}}, "here: x.max: expected a number, got inf"),
         ({"x": {"values": []}}, "here: x.values: expected a list of at least one value, got []"),
         ({"x": {"values": "abc"}}, "here: x.values: expected a list of at least one value, got 'abc'"),
-        ({"x": {"values": [1, 2, 1]}}, "here: x.values.2: 1 stands twice in this list; keep one"),
+        ({"x": {"values": [1, 2, 1]}}, "here: x.values.2: 1 appears twice in this list; keep one"),
         ({"x": {"values": [{"a": 1}]}}, "here: x.values.0: expected a number, text, true, false, null, or a list"),
         ({"x": {"values": [math.nan]}}, "here: x.values.0: expected a number, text"),
         ({"x": {"values": [1], "probabilities": [1]}}, "here: x.probabilities: unknown key 'probabilities' of categ"),

@@ -58,7 +58,7 @@ class Exports:
                     check_written([*classes, names.question, names.shown])
                 continue
             if dataset.scale == "multilabel" and not EXPORTS[form].several:
-                raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
+                raise BadInput(f"--export {form}: it needs one class per item, and these items may have several")
             if (check := EXPORTS[form].check) is not None:
                 check(dataset)
 
