@@ -267,7 +267,7 @@ def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -
         )
     if outcome.lost:
         words.append(
-            f"{_trials(outcome.lost)} lost with their slots, which says nothing of their models; try them again with "
+            f"{_trials(outcome.lost)} lost with their slots, which is not their models' fault; try them again with "
             f"{then.go_on}"
         )
     words += [f"{broken}; the record is kept; try again with {then.go_on}" for broken in outcome.broken]

@@ -50,7 +50,7 @@ def ranked_by_heldout(comparison: Comparison) -> list[str]:
     titles = ", ".join(block.title for block in blocks)
     sentence = (
         f"{titles} {have} neither gold nor dev or test items, so models are ranked there by the mean log-likelihood, "
-        f"in nats, that they give to {share} of the annotations, which are left out of the fit and drawn anew for each "
+        f"in nats, that they give to {share} of the annotations, which are left out of the fit and redrawn for each "
         f"seed; agreement with the votes that a model was fitted to says nothing, as majority vote wins it by "
         f"construction."
     )

@@ -73,7 +73,7 @@ def _joined(counts: Counter[str], kind: str) -> tuple[dict[str, str], list[str]]
         kept = kept.strip()
         chosen |= dict.fromkeys(group, kept)
         others = ", ".join(f"{name!r} ({counts[name]})" for name in _at_most(group))
-        notes.append(f"{kind} {kept!r} stands for {others}")
+        notes.append(f"{kind} {kept!r} merges {others}")
     alone = {name: name.strip() for name in counts if name not in chosen and name != name.strip()}
     if alone:
         notes.append(f"spaces around the names of {len(alone)} {kind}{'es' if kind == 'class' else 's'} were cut off")

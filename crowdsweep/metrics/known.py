@@ -321,14 +321,14 @@ COST_METRICS = (
         name=SECONDS,
         words="time per trial",
         unit="s",
-        about="a trial's share of the seconds of its batch; beside a metric, an objective of searches",
+        about="a trial's share of the seconds of its batch; together with a metric, an objective of searches",
     ),
     CostMetric(
         name=MEMORY,
         words="memory",
         unit="MiB",
-        about="peak memory of the process while the batch ran, libraries included; beside a metric, an objective of "
-        "searches",
+        about="peak memory of the process while the batch ran, with libraries; together with a metric, an objective "
+        "of searches",
     ),
 )
 

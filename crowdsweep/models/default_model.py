@@ -19,5 +19,5 @@ def default_for(dataset: CrowdDataset) -> tuple[str, str]:
     """
     model, n = default_model(dataset.scale), dataset.annotations.labels_per_item
     if model != "majority-vote" and (n > 1).sum() < min((n == 1).sum(), _ENOUGH):
-        return "majority-vote", "most items have one label, which hardly tells how annotators err"
+        return "majority-vote", "most items have one label, which says little about how annotators err"
     return model, "the default for labels alone"

@@ -25,7 +25,7 @@ _PACK = re.compile(rf"{PACKS}/([0-9]{{12}})-([0-9]{{12}})\.rows")
 _OPENING = b'{"object":'
 _LONGEST_HEAD = 4096  # bytes
 _ADVICE = (
-    "Nothing was changed. `crowdsweep repair` on the store goes by the rows that can be read, and keeps all objects as "
+    "Nothing was changed. `crowdsweep repair` on the store uses the rows that can be read, and keeps all objects as "
     "they are; what the others held is run again"
 )
 

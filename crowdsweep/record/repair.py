@@ -204,7 +204,7 @@ def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
     if not kept and not is_sound:
         raise JournalError(
             f"{place}: not one row of it can be read; it is unchanged. Put a copy of the journal in its place, or "
-            f"move it away and begin anew"
+            f"move it away and start again"
         )
     return _Salvaged(
         rows=sorted(kept, key=lambda row: row.after.number),

@@ -236,13 +236,13 @@ def _place_behind(link: Link) -> bytes:
 
 
 WAY_ON = (
-    "Its checksum agrees: something else than crowdsweep wrote it. Nothing was changed. If you trust the rest, take "
-    "this row (a line) out of the file and have `crowdsweep repair` go by the others; what it held is run again"
+    "Its checksum agrees: a program other than crowdsweep wrote it. Nothing was changed. If you trust the rest, take "
+    "this row (a line) out of the file and have `crowdsweep repair` use the others; what it held is run again"
 )
 """Advice on a row that no driver wrote."""
 
 _ADVICE = (
-    "Nothing was changed. `crowdsweep repair` on its folder keeps a copy and goes by the rows that can be read; "
+    "Nothing was changed. `crowdsweep repair` on its folder keeps a copy and uses the rows that can be read; "
     "what the others held is run again"
 )
 

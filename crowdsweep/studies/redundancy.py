@@ -51,7 +51,7 @@ from crowdsweep.studies.targets import (
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 _NOTES = (
-    "Thinned samples are nested and drawn anew for each seed; items with fewer labels keep all they have.",
+    "Thinned samples are nested and redrawn for each seed; items with fewer labels keep all they have.",
     "Differences to the full set are paired by seed, and by item where the scores of items are known.",
     "Their 95 % intervals say what is possibly, surely enough: surely only where they vary over items too.",
     "Intervals say what other items and seeds would give, labelled by these annotators; other annotators may differ.",

@@ -145,10 +145,10 @@ def _of_metric(name: str) -> Iterator[str]:
     lines.append(_filled(f"Values: {', '.join(filter(None, facts))}. For labels that are {' or '.join(info.scales)}."))
     if isinstance(info, ItemMetric):
         stands = ", ".join(f"{split}_{info.name}" for split in SPLITS)
-        lines.append(_filled(f"Of items, and so named with their split: {stands}."))
+        lines.append(_filled(f"Scores items; its name starts with their split: {stands}."))
     if isinstance(info, AnswerMetric):
         stands = ", ".join(f"{place}_{info.name}" for place in ANSWER_PLACES)
-        lines.append(_filled(f"Of answers to dev and test items, or of such as are held out: {stands}."))
+        lines.append(_filled(f"Scores answers to dev and test items, or held-out answers: {stands}."))
     yield "\n".join(lines)
 
 

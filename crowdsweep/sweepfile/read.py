@@ -244,7 +244,7 @@ def _models(given: Any, where: Where, datasets: Sequence[str], shared: Resources
         if label != plain(label):
             raise SweepFileError(place.at("label").says(f"expected a label that can be printed, got {label!r}"))
         if label in seen:
-            raise SweepFileError(place.says(f"{label!r} stands at {seen[label]} already; give one of them a `label`"))
+            raise SweepFileError(place.says(f"{label!r} is already at {seen[label]}; give one of them a `label`"))
         seen[label] = place
         space = _space(name, params, entry["search"], place.at("search")) if "search" in entry else Space({})
         _check_params(name, params, place.at("params"))

@@ -49,7 +49,9 @@ def _stores(given: Sequence[str], where: Where) -> Iterator[str]:
             raise SweepFileError(place.says(str(error))) from None
         if store.name in seen:
             raise SweepFileError(
-                place.says(f"a record called {store.name!r} stands at {seen[store.name]} already; they go by that name")
+                place.says(
+                    f"a record called {store.name!r} is already at {seen[store.name]}; records are referred to by name"
+                )
             )
         seen[store.name] = place
         yield str(store)

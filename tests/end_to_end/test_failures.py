@@ -139,7 +139,7 @@ def test_ctrl_c_once_finishes_what_runs_and_says_how_to_go_on(engine: str, tmp_p
     driver.press_ctrl_c()
     code, said = driver.ends_within(60)
     assert code == INTERRUPTED, said
-    assert f"go on with `crowdsweep run sweep.yaml --store store --engine {engine}`" in said
+    assert f"continue with `crowdsweep run sweep.yaml --store store --engine {engine}`" in said
     state = read_journal(tmp_path / "store")
     assert state.status == "interrupted"
     assert 4 <= len(state.results) < 400

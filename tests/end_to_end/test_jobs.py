@@ -237,7 +237,7 @@ def test_a_job_that_is_stopped_finishes_what_runs_and_goes_on_when_submitted_aga
     wait_for(lambda: len(done()) > 0, str)
     lock = store / "journal.lock"
     lock.write_text(lock.read_text().replace(socket.gethostname(), "another"))
-    assert "told the job" in " ".join(asked(warm, plugged, tmp_path, "stop", str(store)).split())
+    assert "asked the job" in " ".join(asked(warm, plugged, tmp_path, "stop", str(store)).split())
 
     def state() -> str:
         return json.loads(asked(warm, plugged, tmp_path, "status", str(store), "--json"))["job"]["state"]

@@ -57,7 +57,7 @@ def test_a_sweep_from_run_to_labels(
 ) -> None:
     command("run", "small.yaml", "--store", store, "--quiet")
     assert f"report:  {store}/report.html" in capsys.readouterr().out
-    assert f"MLflow is left out, as no database lives in {store}" in caplog.text
+    assert f"MLflow is left out, as its database cannot be stored in {store}" in caplog.text
     assert {"report.html", "table.csv", "results.parquet", ".crowdsweep.json"} <= names(store)
     assert {path.name for path in tmp_path.iterdir()} == {"birds", "small.yaml"}  # nothing is left here
 
@@ -180,7 +180,7 @@ def test_stop_ends_a_sweep_that_another_process_runs(
     command("run", "slow.yaml", "--store", store, "--quiet", code=130)
     thread.join()
     assert stopped == [0]
-    assert "told process" in capsys.readouterr().out
+    assert "asked process" in capsys.readouterr().out
     assert read_journal(store).status == "interrupted"
 
 

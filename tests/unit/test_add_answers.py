@@ -165,7 +165,7 @@ def test_the_rule_equals_a_naive_one(seed: int) -> None:
         assert not compared(given, again, how, "f").rows
         contradicted = any(len(set(by_pair[row[:2]])) > 1 for row in new.rows)
         if contradicted and how == "keep":
-            with pytest.raises(DataError, match=r"f: expected no answer that another one .* contradicts"):
+            with pytest.raises(DataError, match=r"f: expected one label per annotator and item"):
                 compared(given, standing, "refuse", "f")
 
 
@@ -184,7 +184,7 @@ def test_contradictions_are_refused_kept_or_replace(pets: Path, tmp_path: Path, 
     now = bytes_in(pets)
     assert run_command_line(["add", str(pets), str(file)]) == 2
     said = capsys.readouterr().err
-    assert "got 1 (p1 by ann: 'cat', then 'dog'); with --contradictions keep both count" in said
+    assert "got 1 (p1 by ann: 'cat', then 'dog'); --contradictions keep counts both" in said
     assert bytes_in(pets) == now
     kept = shutil.copytree(pets, tmp_path / "kept")
     for _ in range(2):
@@ -295,7 +295,7 @@ GOLD = "item,annotator,label,gold\np1,eve,cat,dog\np2,eve,dog,\n"
 @pytest.mark.parametrize(
     ("prepare", "text", "message"),
     [
-        (with_features, ANSWER, "have to be there before .*features-x.npz: expected features of every item"),
+        (with_features, ANSWER, "add the features before .*features-x.npz: expected features of every item"),
         (with_years, ANSWER.replace("p3,bob", "p1,cleo"), "annotators.csv: expected features of every annotator"),
         (with_texts, ANSWER, "whose columns text describe each, got 1 others, such as 'p3'; name its column"),
         (with_texts, TEXTS, "text of item 'p2' that .*, 'two', got '2'"),

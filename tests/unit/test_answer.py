@@ -162,9 +162,11 @@ def test_what_to_do_next_is_what_was_measured() -> None:
     found = CellRecord(key="i", label="ideal", dataset="d", metric="dev_accuracy", goal="maximize", points=2)
     searched = made_up_search("i", "ideal", "d", [{"epochs": 9}], [0.8], [0])
     searched += trials("a", BEST) + trials("ideal", CLOSE, point={"epochs": 9}, search="i")
-    assert not [step for step in steps(searched, searches=[found]) if "nobody searched" in step]
+    assert not [step for step in steps(searched, searches=[found]) if "not searched" in step]
     (no_ceiling,) = steps(trials("a", BEST) + trials("ideal", [0.6, 0.601, 0.599]))[1:]
-    assert no_ceiling.startswith("ideal, though it learns from gold, is below a: as it is set it is no ceiling")
+    assert no_ceiling.startswith(
+        "ideal, though it learns from gold, is below a: with these settings it is not a ceiling"
+    )
     weak = CrowdMatrix(place=("d", "{}"), model="ds", matrix=[[0.6, 0.4], [0.5, 0.5]])
     (crowd,) = steps(trials("a", BEST), [weak])[1:]
     assert "an answer is right in 55 % of cases (chance: 50 %)" in crowd

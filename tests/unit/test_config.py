@@ -255,7 +255,7 @@ ENTRY_MISTAKES = {
     "no such space file": ("name: dawid-skene, search: defalt", SweepFileError, "FILE:4: models.0.search: there is no file of spaces 'defalt'; did you mean 'default'?"),
     "nothing to search": ("name: uniform, search: default", SweepFileError, "FILE:4: models.0.search: nothing can be searched in 'uniform'; leave `search` out"),
     "no name": ("params: {}", SweepFileError, "FILE:4: models.0: expected a model's name, or a mapping with `name`; got {'params': {}}"),
-    "the same again": ("name: majority-vote}\n  - {name: majority-vote", SweepFileError, "FILE:5: models.1: 'majority-vote' stands at FILE:4: models.0 already; give one of them a `label`"),
+    "the same again": ("name: majority-vote}\n  - {name: majority-vote", SweepFileError, "FILE:5: models.1: 'majority-vote' is already at FILE:4: models.0; give one of them a `label`"),
 }  # fmt: skip
 
 
@@ -338,7 +338,7 @@ def test_aliases_and_merges_are_read_and_bombs_refused(sweep) -> None:
     )
     assert [entry.params["smoothing"] for entry in config.models] == [1, 2]
     levels = "\n".join(f"  - &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))
-    with pytest.raises(SweepFileError, match="unfolds to more than 20000 values"):
+    with pytest.raises(SweepFileError, match="expands to more than 20000 values"):
         sweep(f"name: x\nmodels: [uniform]\ndatasets:\n  - &a0 [x]\n{levels}\n")
     with pytest.raises(SweepFileError, match="is inside the value that it refers to"):
         sweep("name: x\nmodels: [uniform]\ndatasets: &me [*me]\n")

@@ -31,7 +31,10 @@ ENDS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     ),
     "out of time": (
         {"status": SweepStatus.OUT_OF_TIME},
-        ["budget.hours (2) is used up", "Go on with `crowdsweep run s.yaml --set seeds.report=3 --set budget.hours=4`"],
+        [
+            "budget.hours (2) is used up",
+            "Continue with `crowdsweep run s.yaml --set seeds.report=3 --set budget.hours=4`",
+        ],
         ["Go on with overrides={'budget.hours': 4", "'seeds.report': 3}"],
     ),
     "failed": (

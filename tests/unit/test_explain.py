@@ -58,7 +58,7 @@ def test_a_metric_is_told_with_its_unit_and_its_names() -> None:
     told = in_one_line("test_accuracy")
     assert "share of items whose most probable class is right" in told
     assert "Values: a share, shown in percent, at least 0, at most 1, higher is better." in told
-    assert told.endswith("Of items, and so named with their split: train_accuracy, dev_accuracy, test_accuracy.")
+    assert told.endswith("Scores items; its name starts with their split: train_accuracy, dev_accuracy, test_accuracy.")
     assert "at most 0, higher is better" in in_one_line("heldout_loglik")
 
 

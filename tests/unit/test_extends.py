@@ -175,7 +175,7 @@ def test_what_cannot_be_extended_is_told(sweep, tmp_path: Path) -> None:
 
 def test_files_that_extend_each_other_are_refused(sweep) -> None:
     with pytest.raises(
-        SweepFileError, match=r"mine\.yaml:1: extends: these files extend each other in a circle: .*mine\.ya"
+        SweepFileError, match=r"mine\.yaml:1: extends: these files extend each other in a cycle: .*mine\.ya"
     ):
         sweep(mine="{name: mine, extends: mine.yaml}")
     with pytest.raises(

@@ -268,7 +268,7 @@ def test_without_a_checksum_what_came_is_told(server: FileServer, tmp_path: Path
         (
             zipped({"x/crowd_labels.csv": CROWD_KIT["labels.csv"][:-8], "x/gt.csv": CROWD_KIT["gt.csv"]}),
             None,
-            r"expected 2 annotated, got 1, 3 annotations, got 2; what came is not what the papers",
+            r"expected 2 annotated, got 1, 3 annotations, got 2; the files received are not those that the papers",
         ),
         (
             zipped(

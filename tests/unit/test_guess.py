@@ -298,7 +298,7 @@ def test_a_class_that_may_mean_no_answer_is_told(
         tmp_path / "odd.csv", [["item", "ann", "bob", "cy", "di"], *([f"i{n}", *row] for n, row in enumerate(cells))]
     )
     assert run_command_line(["init", "odd.csv"]) == 0
-    assert "note: 2 answers are '-99', taken for a class" in capsys.readouterr().out
+    assert "note: 2 answers are '-99', read as a class" in capsys.readouterr().out
     assert run_command_line(["init", "odd.csv", "less", "--missing=-99"]) == 0
     assert "46 labels, 2 classes" in capsys.readouterr().out
     cells[0][2] = cells[5][1] = ""
@@ -374,4 +374,4 @@ def test_a_class_that_may_be_no_answer_is_told_of(tmp_path: Path, word: str) -> 
     rows[5][2] = word
     asked = guess_file(written(tmp_path / "a.csv", rows)).asked
     told = list(import_file("csv", tmp_path / "a.csv", asked, tmp_path / "made").doubtful())
-    assert [note for note in told if f"1 answers are '{word}', taken for a class" in note]
+    assert [note for note in told if f"1 answers are '{word}', read as a class" in note]

@@ -111,7 +111,7 @@ def test_a_column_of_texts_is_no_annotator_of_a_matrix(tmp_path: Path) -> None:
     lines = [f'p{item},"text {item}, of its own",{"ab"[item % 2]},{"ab"[item % 3 == 0]}' for item in range(12)]
     imported = matrix_of(tmp_path, "\n".join(["item,remark,ann,bob", *lines]))
     assert {annotator for _, annotator, _ in triples(imported)} == {"ann", "bob"}
-    assert any(note.startswith("'remark' left out: nearly every cell is another") for note in imported.notes)
+    assert any(note.startswith("'remark' left out: nearly every cell is different") for note in imported.notes)
 
 
 def test_measures_are_no_classes_of_a_matrix(tmp_path: Path) -> None:

@@ -103,11 +103,11 @@ def test_a_process_that_cannot_write_is_told_of_once_and_costs_nothing(
         clock=count(0.0, 9.0).__next__,
     )
     page.handle(begun)
-    until(lambda: "not kept up to date" in caplog.text)
+    until(lambda: "no longer kept up to date" in caplog.text)
     for event in others:
         page.handle(event)
     page.close()
     journal.close()
-    assert caplog.text.count("not kept up to date") == 1
+    assert caplog.text.count("no longer kept up to date") == 1
     assert "report.html would be overwritten" in caplog.text
     assert (tmp_path / "report.html").read_text() == "a person's"

@@ -101,7 +101,7 @@ def test_a_note_says_how_many_and_how_to_keep_them(tmp_path, capsys) -> None:
     told = capsys.readouterr().out
     assert "3 answers have no label and were left out: NA (1: line 4), None (1: line 5), empty (1: line 7)" in told
     assert '--missing ""' in told
-    assert "none" in told.partition("taken for a class")[0].rpartition("note:")[2]
+    assert "none" in told.partition("read as a class")[0].rpartition("note:")[2]
     (found,) = (one for one in mistakes(by_folder(tmp_path / "folder", None)) if "missing" in one.kind)
     assert (found.count, found.examples) == (
         3,

@@ -89,7 +89,7 @@ def test_words_of_what_its_client_raises() -> None:
     assert (
         of_objects(S3UploadFailedError(said.format("NoSuchBucket"))) == "the object store has no such bucket; make it"
     )
-    assert "does not take these credentials" in words_of(S3UploadFailedError(said.format("AccessDenied")), URI)
+    assert "rejects these credentials" in words_of(S3UploadFailedError(said.format("AccessDenied")), URI)
     error = ClientError({"Error": {"Code": "SlowDown", "Message": SECRET}}, "PutObject")
     assert of_objects(error) == "the object store fails (SlowDown)"
     outer = RuntimeError("listing failed")

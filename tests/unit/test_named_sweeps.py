@@ -54,7 +54,7 @@ def test_inside_the_package_they_come_before_those_beside_it(tmp_path: Path, mon
 def test_a_name_is_run_from_anywhere(asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["run", "quickstart"]) == 130
     assert asked == [("quickstart", "crowdsweep-runs/quickstart")]
-    assert "go on with `crowdsweep run quickstart --store crowdsweep-runs/quickstart`" in capsys.readouterr().out
+    assert "continue with `crowdsweep run quickstart --store crowdsweep-runs/quickstart`" in capsys.readouterr().out
     with pytest.raises(KeyboardInterrupt):
         cs.run("sparsity", overrides={"name": "mine"})
     assert asked[1:] == [("mine", "crowdsweep-runs/mine")]
@@ -107,8 +107,11 @@ def test_a_folder_here_wins_too(here: Path) -> None:
         ),
         ("onw", "did you mean 'own'"),
         ("zzzzzz", "known: jobs, .*; `crowdsweep sweeps` lists"),
-        ("search_spaces/sparsity.yaml", "goes by its name alone, sparsity, and `crowdsweep sweeps sparsity` prints"),
-        ("sparsity.yaml", "goes by its name alone, sparsity"),
+        (
+            "search_spaces/sparsity.yaml",
+            "is named without an ending, sparsity, and `crowdsweep sweeps sparsity` prints",
+        ),
+        ("sparsity.yaml", "is named without an ending, sparsity"),
         ("own.yml", r"there is no file 'own\.yml'; did you mean 'own\.yaml'\?"),
         ("nowhere/own.yaml", "there is no file 'nowhere/own.yaml'"),
     ],

@@ -220,7 +220,7 @@ def test_few_numbers_of_labels_tell_nothing_beyond_and_say_why() -> None:
 
 def test_a_curve_that_does_not_rise_says_so() -> None:
     found = report({"a": dict.fromkeys(CURVE, 0.9)})
-    assert any("is not told: no rise with more labels" in finding for finding in found.findings)
+    assert any("is not predicted: no rise with more labels" in finding for finding in found.findings)
 
 
 def test_items_with_fewer_labels_count_with_what_they_have() -> None:
@@ -373,7 +373,7 @@ def _sweep(**knobs: Any) -> SweepConfig:
         ({"price_per_label": -1}, "study.price_per_label .*positive number, got -1"),
         ({"price_per_label": "5 cent"}, "study.price_per_label .*positive number"),
         ({"price_per_label": 1, "fixed_cost": -5}, "study.fixed_cost .*a number of at least 0"),
-        ({"fixed_cost": 5}, "study redundancy.fixed_cost: expected study.price_per_label beside it, got none"),
+        ({"fixed_cost": 5}, "study redundancy.fixed_cost: expected study.price_per_label with it, got none"),
         ({"adaptive": "yes"}, "study.adaptive .*expected true or false, got 'yes'"),
     ],
 )

@@ -168,7 +168,7 @@ def test_normal_quantiles_are_those_of_the_tables() -> None:
         ),
         (
             {"x": {"values": [1], "when": {"y": 1}}, "y": {"values": [1], "when": {"x": 1}}},
-            "here: conditions that go round in a circle: ",
+            "here: circular conditions: ",
         ),
     ],
 )

@@ -178,9 +178,9 @@ def test_import_normalises_when_asked_and_says_what_it_did(tmp_path: Path, capsy
     capsys.readouterr()
     assert run_command_line(["data", "import", "crowd-kit", str(file), str(tmp_path / "joined"), "--normalise"]) == 0
     printed = capsys.readouterr().out
-    assert "class 'yes' stands for 'Yes' (1), 'yes' (1), 'yes ' (1)" in printed
-    assert "class 'no' stands for 'No' (1), 'no' (3)" in printed
-    assert "annotator 'w1' stands for 'w1' (2), 'w1 ' (1), 'W1' (1)" in printed
+    assert "class 'yes' merges 'Yes' (1), 'yes' (1), 'yes ' (1)" in printed
+    assert "class 'no' merges 'No' (1), 'no' (3)" in printed
+    assert "annotator 'w1' merges 'w1' (2), 'w1 ' (1), 'W1' (1)" in printed
     assert "spaces around the names of 1 items were cut off" in printed
     joined = read_folder(tmp_path / "joined")
     assert joined.class_names == ("no", "yes")

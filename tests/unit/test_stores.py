@@ -203,7 +203,7 @@ def test_stop_ends_a_running_sweep_in_order(
 ) -> None:
     assert run_command_line(["stop"]) == 0
     said = capsys.readouterr().out
-    assert f"told process {running.pid} to stop" in said
+    assert f"asked process {running.pid} to stop" in said
     assert "long: interrupted" in said
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130, err

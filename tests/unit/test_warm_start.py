@@ -117,7 +117,7 @@ def test_what_was_told_is_marked_and_counts_for_nothing_else(first: Path, tmp_pa
     page = write_report(store).read_text()
     assert f"{search.limit} points tried" in page
     assert "12 points told from first" in page[page.index('<section id="search">') :]
-    assert "told of points of earlier sweeps on the same data: 12 points told from first." in page
+    assert "given points of earlier sweeps on the same data: 12 points taken from first." in page
 
 
 def tried_until_near(plan: Plan, told: Callable[[ToldPoint], bool]) -> int:

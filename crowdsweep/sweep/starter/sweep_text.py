@@ -104,7 +104,7 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen]) -> str
         f"  - {_dataset_entry('.', facts)}",
         "models:",
         *(f"  - {_entry(one, search=False)}" for one in studied),
-        f"seeds: {{report: {REPORT_SEEDS}}}  # each thins anew",
+        f"seeds: {{report: {REPORT_SEEDS}}}  # each thins again",
         f"budget: {{hours: {HOURS}}}",
         f"engine: {_engine((len(levels) + 1) * sum(one.seconds for one in studied))}",
     ]
@@ -153,9 +153,9 @@ def _metric_words(facts: Facts, taken: Sequence[Chosen]) -> str:
     metrics = _searched_by(facts, taken)
     by = {HELDOUT: "the likelihood of answers that are held out"}
     chooses = " or ".join(by.get(name, words(name)) for name in sorted(metrics))
-    return (
-        f"{told}. Searches choose settings by {chooses}, so that what ranks did not choose." if metrics else f"{told}."
-    )
+    if not metrics:
+        return f"{told}."
+    return f"{told}. Searches choose settings by {chooses}, so a setting is not ranked by what chose it."
 
 
 def _searched_by(facts: Facts, taken: Sequence[Chosen]) -> set[str]:

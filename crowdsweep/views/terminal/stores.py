@@ -101,7 +101,9 @@ def describe_status(found: dict[str, Any], state: str, width: int | None) -> str
     if state == "crashed":
         lines.append("its process died without recording an end; run the sweep again to continue, nothing is lost")
     if found["lost"]:
-        lines.append("`crowdsweep run` tries those again that were lost: they say nothing of their models")
+        lines.append(
+            "`crowdsweep run` runs those again that were lost with their slots, which is not their models' fault"
+        )
     if found["failed"]:
         lines.append("`crowdsweep run SWEEP --retry-failed` tries the failed trials again")
     if found["trials_lost_and_run_again"]:
