@@ -72,7 +72,7 @@ def summarise(table: pa.Table, knobs: Mapping[str, Any]) -> StudyReport:
         curves=curves,
         tables=tables,
         notes=[
-            "Each seed draws a crowd, or a split of a real one, of its own; models at one seed and size have the same rows.",
+            "Each seed has its own crowd, or split of a real one; at one seed and size all models have the same rows.",
             "Averages over annotators run over the active ones: those who gave at least one label.",
         ],
     )
