@@ -101,6 +101,7 @@ class LocalRows:
             with suppress(OSError):  # if this fails, the next reader drops the partial row
                 os.ftruncate(self._file, self._end or 0)
             raise _not_written(self._path, error) from error
+        # After the fsync only: a row that is not durable is no part of the chain that the next one names.
         self._link, self._end = link, (self._end or 0) + len(lines)
 
     def put(self, folder: str, files: Mapping[str, bytes]) -> None:
@@ -185,6 +186,7 @@ class LocalRows:
             _log.warning("%s: dropped a torn tail: %d bytes from byte %d on", self._path, size - good, good)
             os.ftruncate(file, good)
             os.fsync(file)
+        # A write that was cut off just before its newline left a whole row, which is valid and only has to be ended.
         if not good or os.pread(file, 1, good - 1) == b"\n":
             return good
         _write_all(file, b"\n")
@@ -258,6 +260,8 @@ def _identity(file: os.stat_result) -> tuple[int, int]:
 def _open_locked(path: Path) -> int:
     """Opens or creates the journal, locks it, and makes sure that the path still leads to the locked file."""
     while True:
+        # flock locks the file that was opened, not its name: if another one was renamed to that name in between, the
+        # lock guards nothing, and the name is opened again.
         descriptor = _open(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -276,6 +280,8 @@ def _open_locked(path: Path) -> int:
 
 
 def _open(path: Path) -> int:
+    # O_APPEND: a write goes to the end, wherever something was read. O_NOFOLLOW: a link in the file's place is an
+    # error.
     return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
 
 

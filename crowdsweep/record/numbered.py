@@ -96,6 +96,8 @@ def spans_of(names: Iterable[str]) -> list[Span]:
         longest[first] = max(last, longest.get(first, 0))
     spans: list[Span] = []
     following = 1
+    # Packs are optional, and a repaired journal has a longer one beside the old: a chain from 1 on covers each object
+    # once.
     while following in longest and longest[following] >= following:
         spans.append(Span(following, longest[following]))
         following = longest[following] + 1

@@ -207,6 +207,8 @@ class ObjectRows:
         try:
             if not self._created(me.object, me.line()):
                 raise self._locked(head_of(self._objects.get(object_name(me.object)) or b""))
+            # A second creation has to fail, as the object exists: this tests the one guarantee that keeps two drivers
+            # apart.
             if self._objects.create(object_name(me.object), me.line()):  # the server ignored the condition
                 raise JournalError(
                     f"{self._objects.place}: the server overwrites objects that it was asked to create only where none "
@@ -228,6 +230,8 @@ class ObjectRows:
             try:
                 if self._objects.create(name, content):
                     return True
+                # It exists. It may be this driver's own, written by a try whose answer was lost: contents name their
+                # writer.
                 return self._objects.get(name) == content
             except JournalError as error:
                 if not tries_left:

@@ -155,6 +155,7 @@ def seal(text: str, after: Link) -> bytes:
         text: the row, a JSON object with at least one field.
         after: the row before it.
     """
+    # The row's own opening brace is dropped: the line opens with one before its checksum.
     body = _place_behind(after) + text.encode("utf-8", "surrogatepass")[1:]
     return b'%s%08x",%s\n' % (_OPENING, crc32(body), body)
 
@@ -208,6 +209,8 @@ def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Iter
     """
     link, end = after, 0
     for line in lines:
+        # The head that a valid line must have is computed from the chain and compared, so that no line has to be
+        # parsed.
         crc = b"%08x" % crc32(line[_BODY:-1])
         head = b'%s%s",%s' % (_OPENING, crc, _place_behind(link))
         if line.startswith(head) and line.endswith(b"\n"):  # fast path; other lines are examined closely

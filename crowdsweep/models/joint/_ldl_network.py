@@ -161,6 +161,8 @@ class LdlNetwork:
         by_item, by_annotator = values["fusion"].split([self.item_embedding, self.annotator_embedding], dim=1)
         first = HEADS.index(head) * self.n_classes
         weights = values["heads"][:, :, first : first + self.n_classes]
+        # phi(joined) W_P is a sum of an item's part and an annotator's, as phi acts on each unit by itself: the parts
+        # are made once each, and only their sums exist for every pair.
         from_annotators = torch.bmm(activate(phi, annotators.clone()), by_annotator)[:, None]
         n_replicas, n_members = annotators.shape[:2]
         n_items = features.shape[1]
