@@ -172,6 +172,7 @@ def _folded(dataset: CrowdDataset, params: Mapping[str, Scalar], seed: int, wher
         raise DataError(f"{where}, parameter folds: expected at most {len(units)}, one for each unit; got {k}")
     fold = SeedStream(seed // k).numpy("folds").permutation(len(units)) % k
     split = np.where(dataset.split == SPLITS.index("unlabelled"), dataset.split, 0)
+    # k consecutive seeds turn one deal by a fold each, so that together they test every item exactly once.
     ahead = (fold[place] - seed) % k
     split[dealt] = np.select(
         [ahead == 0, ahead == 1], [SPLITS.index("test"), SPLITS.index("dev")], SPLITS.index("train")

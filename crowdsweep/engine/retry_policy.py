@@ -62,6 +62,8 @@ class RetryPolicy:
         """
         specs = batch.specs
         if len(specs) > 1:
+            # Halving isolates the trial that kills its process within log2 of their number deaths, and most others run
+            # together.
             middle = len(specs) // 2
             return [replace(batch, specs=half) for half in (specs[:middle], specs[middle:])], []
         key = specs[0].key

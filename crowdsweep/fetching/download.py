@@ -79,6 +79,7 @@ def download(url: str, folder: Path, name: str, tell: Callable[[str], None]) -> 
                     ) from cut
                 tell(f"{name}: {cut} after {have}; trying again")
                 time.sleep(attempt * _PAUSE_S)
+        # Durable before it has its name: a file of that name is whole, after a crash of the machine too.
         file.flush()
         os.fsync(file.fileno())
         os.rename(f"{name}.part", name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
@@ -140,6 +141,8 @@ def _receive(url: str, file: IO[bytes], folder: int, name: str) -> None:
                     continue
                 file.seek(start)
                 file.truncate()
+                # Noted before the first byte: what is on the disk is always known to be of this file, however the
+                # process ends.
                 _write_note(folder, name, told)
                 _copy(response, file, told)
                 return
@@ -161,6 +164,8 @@ def _answer(url: str, begins: int) -> HTTPResponse:
     """Requests a file from byte `begins` on, and returns the response."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"{url}: expected an address that begins with https:// or http://")
+    # Not compressed on the way: positions in what is sent have to be positions in the file, or nothing could be
+    # continued.
     headers = {"User-Agent": "crowdsweep", "Accept-Encoding": "identity"}
     headers |= {"Range": f"bytes={begins}-"} if begins else {}
     request = Request(url, headers=headers)  # noqa: S310 - the scheme is checked

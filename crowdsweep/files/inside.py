@@ -42,6 +42,8 @@ def opened_folder(root: Path, *parts: str, make: bool = False) -> Generator[int]
         root.mkdir(parents=True, exist_ok=True)
     here = os.open(root, _FOLDER)
     try:
+        # One folder at a time, each from the descriptor of the one above: a link that is put into the path meanwhile is
+        # refused, where a check of the whole path would be outdated by the time it is opened.
         for part in parts:
             below = folder_below(here, part, make=make)
             os.close(here)

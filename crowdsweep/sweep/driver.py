@@ -206,6 +206,7 @@ class Driver:
         events: list[Event] = [*step.events, *planned]
         if not events:
             return
+        # Durable first: mirrors show nothing that a crash could take back.
         self._journal.handle_many(events)
         self._mirrors.handle(events)
         for group in step.groups:
@@ -225,6 +226,7 @@ class Driver:
     def _submit(self) -> None:
         for shape in self._ready.shapes:
             slots = self._executor.slots_for(shape)
+            # A few batches wait at the executor, so that a slot that has finished one need not wait for the driver.
             most = slots + max(1, int(AHEAD * slots))
             while (flying := self._flying.batches(shape)) < most and (group := self._ready.take(shape, slots - flying)):
                 specs, curve_spec = group

@@ -61,6 +61,7 @@ class ConditionalVae:
         noise: Float[torch.Tensor, "replicas batch latent"],
     ) -> Float[torch.Tensor, "replicas classes batch"]:
         """Returns a draw of E log p(x | z, t) - KL(q(z | x, t) || p(z)) for each class t."""
+        # A layer that reads item and class is a sum of two products: the item's is made once, not for each class.
         units = (features @ values["encoder item"])[:, None] + values["encoder class"][:, :, None]
         encoded = torch.relu(units) @ values["encoder out"][:, None] + values["encoder bias"][:, None]
         mean, log_variance = encoded.split(self.latent, dim=3)
