@@ -184,7 +184,7 @@ def test_contradictions_are_refused_kept_or_replace(pets: Path, tmp_path: Path, 
     now = bytes_in(pets)
     assert run_command_line(["add", str(pets), str(file)]) == 2
     said = capsys.readouterr().err
-    assert "got 1 (p1 by ann: 'cat', then 'dog'); --contradictions keep counts both" in said
+    assert "got contradicting ones for 1 (p1 by ann: 'cat', then 'dog'); --contradictions keep counts both" in said
     assert bytes_in(pets) == now
     kept = shutil.copytree(pets, tmp_path / "kept")
     for _ in range(2):
@@ -299,7 +299,7 @@ GOLD = "item,annotator,label,gold\np1,eve,cat,dog\np2,eve,dog,\n"
         (with_years, ANSWER.replace("p3,bob", "p1,cleo"), "annotators.csv: expected features of every annotator"),
         (with_texts, ANSWER, "whose columns text describe each, got 1 others, such as 'p3'; name its column"),
         (with_texts, TEXTS, "text of item 'p2' that .*, 'two', got '2'"),
-        (with_tokens, ANSWER, "whose columns sentence, position say something of each"),
+        (with_tokens, ANSWER, "whose columns sentence, position describe each"),
         (with_votes, ANSWER, "votes.csv: expected annotations.csv: votes do not say whose they are"),
         (with_gold_by_class, GOLD, "has gold class by class"),
         (ordinal, ANSWER.replace("dog", "owl"), "classes.csv: expected the classes of an ordinal scale"),
@@ -353,7 +353,7 @@ def test_from_python_as_from_the_command_line(pets: Path, tmp_path: Path) -> Non
         cs.add(pets, "more.csv", items="item")
     with pytest.raises(UnknownName, match="add: unknown column 'scale'"):
         cs.add(pets, "more.csv", scale="ordinal")
-    with pytest.raises(DataError, match=r"gaussians: expected the folder of a dataset, .* is \./gaussians"):
+    with pytest.raises(DataError, match=r"gaussians: expected the folder of a dataset, .* as \./gaussians"):
         cs.add("gaussians", table)
 
 

@@ -187,7 +187,7 @@ def test_a_best_value_at_the_end_of_its_range_is_told() -> None:
         events += trials("cmm", BEST, point={"groups": groups}, search="s")
         return steps(events, models=models, searches=[found])[1:]
 
-    assert told(3) == ["Widen the search of cmm: groups 3 was best at the end of what was allowed."]
+    assert told(3) == ["Widen the search of cmm: groups 3 was best at the edge of the space."]
     assert told(2) == []
 
 

@@ -276,7 +276,7 @@ def test_a_mistake_in_a_model_is_told_with_its_place(sweep, tmp_path: Path, mist
         ("name: a b\ndatasets: [anesthesia]\nmodels: [uniform]\n", "FILE:1: name: expected letters, digits"),
         ("name: ../x\ndatasets: [anesthesia]\nmodels: [uniform]\n", "FILE:1: name: expected letters, digits"),
         ("name: x\ndatasets: anesthesia\nmodels: [uniform]\n", "FILE:2: datasets: expected a list with at least one dataset"),
-        ("name: x\ndatasets: [anesthesia, anesthesia]\nmodels: [uniform]\n", "FILE:2: datasets.1: this dataset stands at FILE:2: d"),
+        ("name: x\ndatasets: [anesthesia, anesthesia]\nmodels: [uniform]\n", "FILE:2: datasets.1: this dataset is already at FILE:2: d"),
         ("name: x\ndatasets: [{name: digits, labels: {a: 1}}]\nmodels: [uniform]\n", "FILE:2: datasets.0.labels: expected text, a"),
         ("name: x\ndatasets:\n  - {name: digits, labels: []}\nmodels: [uniform]\n", "FILE:3: datasets.0.labels: expected a value, or"),
     ],

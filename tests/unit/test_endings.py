@@ -22,7 +22,7 @@ ENDS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "interrupted": (
         {"status": SweepStatus.INTERRUPTED, "dropped": True},
         ["interrupted: nothing that finished is lost; continue with `crowdsweep run s.yaml --set ", "seeds.report=3`"],
-        ["go on with the same call of `run`", "no report was written; `crowdsweep report 'my runs'` writes it"],
+        ["continue with the same call of `run`", "no report was written; `crowdsweep report 'my runs'` writes it"],
     ),
     "over budget": (
         {"status": SweepStatus.OVER_BUDGET, "failed": 4, "allowed": "3"},
@@ -35,7 +35,7 @@ ENDS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
             "budget.hours (2) is used up",
             "Continue with `crowdsweep run s.yaml --set seeds.report=3 --set budget.hours=4`",
         ],
-        ["Go on with overrides={'budget.hours': 4", "'seeds.report': 3}"],
+        ["Continue with overrides={'budget.hours': 4", "'seeds.report': 3}"],
     ),
     "failed": (
         {"status": SweepStatus.DONE, "failed": 1},

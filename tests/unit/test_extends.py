@@ -179,7 +179,7 @@ def test_files_that_extend_each_other_are_refused(sweep) -> None:
     ):
         sweep(mine="{name: mine, extends: mine.yaml}")
     with pytest.raises(
-        SweepFileError, match=r"b\.yaml:1: extends: .* circle: .*a\.yaml → .*b\.yaml → .*a\.yaml; take one"
+        SweepFileError, match=r"b\.yaml:1: extends: .* cycle: .*a\.yaml → .*b\.yaml → .*a\.yaml; remove one"
     ):
         sweep(b="{name: b, extends: a}", a="{name: a, extends: b}")
     many = {f"s{n}": f"{{name: s, extends: s{n - 1}}}" for n in range(1, 12)}

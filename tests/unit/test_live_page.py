@@ -41,7 +41,7 @@ def test_what_runs_is_known_with_its_slot_and_curve() -> None:
     watch.take(BatchLost(keys=[keys[1]], reason="gone", slot="slot 1"))
     now = watch.now(4)
     assert [trial.seed for trial in now.running] == [2]
-    assert now.words.startswith("1 of 4 slots busy · 0:00 gone")
+    assert now.words.startswith("1 of 4 slots busy · 0:00 elapsed")
     assert now.words.endswith("1 lost")
 
 

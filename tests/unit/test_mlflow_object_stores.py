@@ -57,7 +57,7 @@ def test_nothing_is_asked_of_folders() -> None:
 
 def test_a_store_that_is_down(s3: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_S3_ENDPOINT_URL", "http://127.0.0.1:9")
-    assert "does not answer; is it up" in refused(f"s3://{BUCKET}/7")
+    assert "does not answer: is it up" in refused(f"s3://{BUCKET}/7")
 
 
 def test_a_store_that_is_silent(s3: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:

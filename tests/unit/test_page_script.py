@@ -19,7 +19,7 @@ HOSTILE = "</script><script>alert(1)</script>\" onload='alert(2)"
 NOW = Now(
     slots=4,
     lost=1,
-    times="1:05 gone, about 3 min left",
+    times="1:05 elapsed, about 3 min left",
     running=[
         RunningTrial(
             model=HOSTILE,
@@ -91,7 +91,7 @@ def test_a_sweep_that_runs_shows_slots_failures_and_curves(tmp_path: Path) -> No
         without = render_page(analysed(tmp_path), 10)
     ended = render_page(analysed(tmp_path), 10, NOW)
     text = page[page.index('<section id="underway"') : page.index('<section id="answer"')]
-    assert "2 of 4 slots busy · 1:05 gone, about 3 min left · 1 lost" in text
+    assert "2 of 4 slots busy · 1:05 elapsed, about 3 min left · 1 lost" in text
     cells = re.findall(r">([^<]*)</td>", text)
     assert cells[0] == "slot-0"
     assert cells[2:6] == ["d", "2", "10 – 12", "dev accuracy 70.0 %"]

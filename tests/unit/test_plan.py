@@ -126,7 +126,7 @@ def test_racing_takes_six_seeds_and_says_so_where_there_are_fewer(n_seeds: int, 
     changes: dict[str, Any] = {"seeds": {"search": n_seeds}, "early_stop": {"kind": "wilcoxon"}}
     plan = make_plan(config_of(["digits"], [model], **changes))
     assert plan.searches[0].raced == raced
-    why = f"it takes at least 6 search seeds, and seeds.search is {n_seeds}"
+    why = f"it needs at least 6 search seeds, and seeds.search is {n_seeds}"
     assert plan.notes == ([] if raced else [f"early_stop: wilcoxon does nothing in this sweep: {why}"])
     assert all(f"note: {note}" in describe_plan(plan) for note in plan.notes)
     unsearched = make_plan(config_of(["digits"], ["uniform"], **changes))
