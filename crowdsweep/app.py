@@ -132,9 +132,7 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
     """
     used, address, quiet = how.get("engine") or config.engine, how.get("address"), how.get("quiet", False)
     if address is not None and used != "ray":
-        raise BadInput(
-            f"address {address}: the engine of this sweep is {used}, which joins no cluster; ask for engine ray"
-        )
+        raise BadInput(f"address {address}: the engine of this sweep is {used}, which joins no cluster; use engine ray")
     check_outlives_job(store)
     joined = wanted_address(address) if used == "ray" else None  # fails before the data are loaded, which may take long
 
@@ -196,7 +194,7 @@ def notifying(config: SweepConfig, store: Store, command: str | None = None) -> 
     """
     others = notify_targets(config.notify.url, command)
     if others.url:  # even if quiet: somebody else may have written the file
-        _say(f"{config.name}: {others.host} is told when this sweep ends (notify.url)")
+        _say(f"{config.name}: {others.host} is notified when this sweep ends (notify.url)")
     ended: list[SweepOutcome] = []
     error = ""
     try:
@@ -214,7 +212,7 @@ def notifying(config: SweepConfig, store: Store, command: str | None = None) -> 
     finally:
         if (others.url or others.command) and not any(outcome.dropped for outcome in ended):
             for words in send_notifications(others, message_of(store, config.name, error)):
-                _log.warning("the end of the sweep could not be told to %s", words)
+                _log.warning("the notification of the sweep's end failed for %s", words)
 
 
 def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "AnalysedSweep | None":
@@ -245,7 +243,7 @@ def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -
     """Returns messages about how a run ended, one line each; empty if all went well."""
     words: list[str] = []
     if outcome.status == "interrupted":
-        words.append(f"interrupted: nothing that finished is lost; go on with {then.go_on}")
+        words.append(f"interrupted: nothing that finished is lost; continue with {then.go_on}")
         if outcome.dropped:
             words.append(f"no report was written; {then.report} writes it")
     if outcome.status == "over_budget":
@@ -253,12 +251,12 @@ def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -
         words.append(
             f"stopped: {outcome.failed} of {outcome.finished} trials failed, more than budget.failed_trials "
             f"({config.budget.failed_trials:g}) allows: {outcome.allowed}. {then.status} says why; try the failed "
-            f"trials again with {then.retry}, or go on in spite of them with {raised}"
+            f"trials again with {then.retry}, or continue in spite of them with {raised}"
         )
     if outcome.status == "out_of_time":
         words.append(
             f"out of time: budget.hours ({config.budget.hours:g}) is used up, counting every run of this sweep; "
-            f"{outcome.finished} of {outcome.planned} trials known so far are done. Go on with "
+            f"{outcome.finished} of {outcome.planned} trials known so far are done. Continue with "
             f"{then.with_key('budget.hours', 2 * (config.budget.hours or 1))}"
         )
     if outcome.failed and outcome.status not in ("over_budget", "interrupted"):
@@ -268,10 +266,10 @@ def closing_words(outcome: SweepOutcome, config: SweepConfig, then: NextSteps) -
         )
     if outcome.lost:
         words.append(
-            f"{_trials(outcome.lost)} lost with their slots, which says nothing of their models; try them again with "
+            f"{_trials(outcome.lost)} lost with their slots, which is not their models' fault; try them again with "
             f"{then.go_on}"
         )
-    words += [f"{broken}; the record is kept, try again with {then.go_on}" for broken in outcome.broken]
+    words += [f"{broken}; the record is kept; try again with {then.go_on}" for broken in outcome.broken]
     if outcome.refused:
         searches = "1 search" if outcome.refused == 1 else f"{outcome.refused} searches"
         words.append(f"{searches} could not be made; the report says why")
@@ -336,8 +334,8 @@ def _tracker(plan: Plan, store: Store, journal: Journal, interrupts: Interrupts)
         return None
     if not has_place(store, tracking.uri):
         _log.warning(
-            "MLflow is left out, as no database lives in %s; give tracking.uri or MLFLOW_TRACKING_URI (a tracking "
-            "server), and `crowdsweep mirror` writes what it lacks",
+            "MLflow is left out, as its database cannot be stored in %s; set tracking.uri or MLFLOW_TRACKING_URI (a "
+            "tracking server), and `crowdsweep mirror` writes what is missing",
             store,
         )
         return None

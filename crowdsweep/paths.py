@@ -75,8 +75,8 @@ def check_path(path: str | Path, what: str) -> None:
             return
         why = getattr(error, "strerror", None) or str(error)
         raise BadInput(
-            f"{plain(shortened(str(path)))}: expected a path of {what} that this system can have, got one that is "
-            f"none ({why.lower()}); names have at most 255 bytes, paths 4,095, and no NUL"
+            f"{plain(shortened(str(path)))}: expected a path of {what} that is valid on this system, got an invalid "
+            f"one ({why.lower()}); names have at most 255 bytes, paths 4,095, and no NUL"
         ) from error
 
 

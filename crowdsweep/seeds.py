@@ -40,5 +40,6 @@ class SeedStream:
         return torch.Generator(device=device).manual_seed(self.integer(name))
 
     def _sequence(self, name: str | int) -> np.random.SeedSequence:
+        # Joined by a character that no name has, so that ("ab", "c") and ("a", "bc") are different streams.
         digest = blake2b("\0".join((*self.path, str(name))).encode(), digest_size=16).digest()
         return np.random.SeedSequence([self.seed, *np.frombuffer(digest, np.uint32).tolist()])

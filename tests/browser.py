@@ -65,7 +65,7 @@ class Browser:
         os.close(self._answers)
 
     def open(self, url: str) -> None:
-        """Goes to a page; what scripts then do to it is waited for by `until`."""
+        """Goes to a page; what scripts then do to waiting for it by `until`."""
         self._call("Page.navigate", url="about:blank")  # else only what follows a # changes, and nothing is loaded
         self._call("Page.navigate", url=url)
 

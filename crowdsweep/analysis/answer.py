@@ -109,7 +109,7 @@ def by_test(block: DatasetComparison) -> tuple[list[Score], list[Score], list[Sc
 def _about_others(block: DatasetComparison) -> list[str]:
     rest = block.ranked[1:]
     if not rest:
-        return ["Nothing else was ranked beside it."]
+        return ["No other model was ranked."]
     alike, worse, untested = by_test(block)
     told: list[str] = []
     if same := [score.model for score in alike if score.beside_best == "the same"]:
@@ -137,7 +137,7 @@ def _are_worse(metric: str, number: int) -> str:
     """
     if by_held_out(metric):
         verb = "predicts" if number == 1 else "predict"
-        return f"{verb} held-out answers less well, which does not tell who labels more items right"
+        return f"{verb} held-out answers less well, which does not show which of them labels more items correctly"
     return f"{'is' if number == 1 else 'are'} worse"
 
 

@@ -143,7 +143,7 @@ class ClusterMap:
                 f"; {self.n_annotator_clusters} of annotators, {len(self.annotator_sizes)} in use "
                 f"({self.effective_annotators:.1f} effective)"
             )
-        return told + ". Effective: as many equal clusters would be as uneven."
+        return told + ". Effective number: exp of the entropy of their shares."
 
 
 def cluster_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, list[ClusterMap]]:

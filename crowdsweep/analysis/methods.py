@@ -95,7 +95,7 @@ def _scored_on(block: DatasetComparison) -> str:
         held = f"{_percent(share)} of the annotations" if share else "annotations"
         return (
             f"Models were scored, without gold, by the {_of_answers(block.metric)} of {held} that were held out of the "
-            f"fit and drawn anew for each seed."
+            f"fit and redrawn for each seed."
         )
     split = block.metric.partition("_")[0]
     known = block.references.gold.get(split, True)
@@ -130,7 +130,7 @@ def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[
         alike = [search for search, its in kinds if its == kind]
         yield _search_words(alike, kind=kind, seed=sampler.get("seed", 0))
     if told := told_words(sum((Counter(search.told) for search in searches), Counter[str]())):
-        yield f"Before its first point, a sampler was told of points of earlier sweeps on the same data: {told}."
+        yield f"Before its first point, a sampler was given points of earlier sweeps on the same data: {told}."
     if not searches:
         return
     seeds, rows = state.config.get("seeds", {}), {_place(row): row for row in state.plan.datasets}
@@ -163,7 +163,7 @@ def _search_words(searches: Sequence[SearchShown], *, kind: str, seed: int) -> s
     how += f"; seed {seed})" if kind != "grid" else ")"
     if not kind:
         how = f"by trying every point of their space ({points} points)"
-    return f"The hyper-parameters of {_all(models)} were chosen {how}, on each dataset anew."
+    return f"The hyper-parameters of {_all(models)} were chosen {how}, on each dataset separately."
 
 
 def _beside(search: SearchShown) -> str:

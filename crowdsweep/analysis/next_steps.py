@@ -89,17 +89,17 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
     limited = gap is None or gap > half
     if gap is not None and limited:
         amount = show_number(gap, block.metric) + (" points" if is_share(block.metric) else "")
-        yield f"Better labels, or more, could bring up to about {amount}: so far above is {block.gold[0].model}."
+        yield f"Better labels, or more, could bring up to about {amount}: {block.gold[0].model} is that much better."
     elif gap is not None and gap < -half:
         yield (
-            f"{block.gold[0].model}, though it learns from gold, is below {best.model}: as it is set it is no ceiling, "
-            f"and says nothing of more labels. Train it longer, or give it another network."
+            f"{block.gold[0].model}, though it learns from gold, is below {best.model}: with these settings it is not "
+            f"a ceiling, and does not show whether more labels would help. Train it longer, or give it another network."
         )
     elif gap is not None and block.gold[0].n_unfinished:
         yield (
             f"{block.gold[0].model}, which learns from gold, is not clearly better than {best.model}, and ended while "
-            f"its objective still clearly improved: it is no ceiling until it is trained longer, and says nothing of "
-            f"more labels."
+            f"its objective still clearly improved: it is not a ceiling until it is trained longer, and does not "
+            f"show whether more labels would help."
         )
     elif gap is not None:
         ceiling = block.gold[0]
@@ -108,10 +108,10 @@ def _of_dataset(answer: Answer, crowd: CrowdMatrix | None) -> Iterator[str]:
             f"clearly better. Other features or another network might."
         )
         if not json.loads(ceiling.point):
-            yield f"{ceiling.model} stands at settings that nobody searched: to rely on this, search them first."
+            yield f"{ceiling.model} has settings that were not searched: to rely on this, search them first."
     if limited and crowd is not None and crowd.above_chance < _WEAK:
         yield (
-            f"The crowd is weak: as {crowd.model} sees it, an answer is right in {100 * crowd.right:.0f} % of cases "
+            f"The crowd is weak: by {crowd.model}, an answer is right in {100 * crowd.right:.0f} % of cases "
             f"(chance: {100 / len(crowd.matrix):.0f} %). Better annotators or clearer instructions may bring more than "
             f"more answers of the same kind."
         )
@@ -133,7 +133,7 @@ def _to_rank(block: DatasetComparison) -> Iterator[str]:
         (_, nearest, fewest), *others = far
         first = f"To rank {block.ranked[0].model} above {nearest} takes about {_amount(fewest)}"
         told = listed([first, *(f"above {model} {_amount_beside(fewest, more)}" for _, model, more in others)], 6)
-        yield f"{told}, if they are as far apart as they seem."
+        yield f"{told}, if the observed difference is the true one."
     near = [model for model, more in needed if not isfinite(more.times)]
     if near:
         yield (
@@ -169,4 +169,4 @@ def _at_the_edge(answer: Answer, searches: Sequence[SearchShown]) -> Iterator[st
         if ends:
             told = [f"{name} {show_value(point[name])}" for name in ends]
             were = "was" if len(told) == 1 else "were"
-            yield f"Widen the search of {best.model}: {listed(told, 6)} {were} best at the end of what was allowed."
+            yield f"Widen the search of {best.model}: {listed(told, 6)} {were} best at the edge of the space."

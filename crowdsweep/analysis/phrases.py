@@ -37,7 +37,7 @@ def verdict(block: DatasetComparison) -> str:
     if mean.collapsed:
         sentence += f" {collapse(mean)}."
     if not rest:
-        return sentence + " Nothing else was ranked beside it."
+        return sentence + " No other model was ranked."
     return f"{sentence} {_about_runner_up(rest[0], metric)}"
 
 
@@ -50,7 +50,7 @@ def ranked_by_heldout(comparison: Comparison) -> list[str]:
     titles = ", ".join(block.title for block in blocks)
     sentence = (
         f"{titles} {have} neither gold nor dev or test items, so models are ranked there by the mean log-likelihood, "
-        f"in nats, that they give to {share} of the annotations, which are left out of the fit and drawn anew for each "
+        f"in nats, that they give to {share} of the annotations, which are left out of the fit and redrawn for each "
         f"seed; agreement with the votes that a model was fitted to says nothing, as majority vote wins it by "
         f"construction."
     )
@@ -68,7 +68,7 @@ def worth_of_heldout(comparison: Comparison) -> list[str]:
         f"model describes this crowd best, and exposes one that went wrong. It does not show which of two close models "
         f"labels more items correctly, least of all where annotators gave few labels each: a model that describes "
         f"every annotator better may be a point or two less accurate. The accuracies themselves are not known; gold "
-        f"for a few hundred items would tell."
+        f"for a few hundred items would show them."
     )
     return [sentence]
 
@@ -103,7 +103,7 @@ def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> li
     if not flattered:
         return []
     whose, them = ("its point was", "it") if len(flattered) == 1 else ("their points were", "them")
-    sentence = f"{whose} chosen by the gold that also ranks {them}, so the score is flattered."
+    sentence = f"{whose} chosen by the gold that also ranks {them}, so the score is optimistic."
     return [f"{', '.join(flattered)}: {sentence}"]
 
 
@@ -168,8 +168,8 @@ def intervals_over(block: DatasetComparison) -> str:
     if "seeds" in varies:
         whom = "Intervals and tests" if len(varies) == 1 else "Those of other models"
         parts.append(
-            f"{whom} vary over seeds alone: another choice of items is not counted in, as the scores of single items "
-            f"are not known."
+            f"{whom} vary over seeds only: the choice of items is not included, as the scores of single items are "
+            f"not known."
         )
     if varies != ["items"]:
         unseen = 100 * (1 - 0.05 ** (1 / n))

@@ -25,7 +25,7 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import Driver, driver_of
 
 LATEST_FAILURES = 5
-BROKEN_OFF = "broken_off"
+BROKEN_OFF = "crashed"
 """Status of a sweep that is running by its record, but has no live driver."""
 RUNS = (SweepStatus.NEW, SweepStatus.RUNNING)
 """Statuses, by the record, of a sweep that is running or about to run."""
@@ -51,7 +51,7 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
 
     Args:
         state: state of the sweep, from its journal.
-        store: store of the sweep, which shows whether the driver of a running sweep is alive. `status` is `broken_off`
+        store: store of the sweep, which shows whether the driver of a running sweep is alive. `status` is `crashed`
             where the driver died without recording its end; without a store, `status` is then `running`.
     """
     progress = Progress()
@@ -120,9 +120,9 @@ def is_broken_off(state: JournalState, store: Store) -> bool:
 
 
 def state_words(status: SweepStatus, driver: Driver | None) -> str:
-    """Returns a sweep's status in words: `broken off` where its driver died without recording its end."""
+    """Returns a sweep's status in words: `crashed` where its driver died without recording its end."""
     if status is SweepStatus.RUNNING:
-        return "running" if driver is not None else BROKEN_OFF.replace("_", " ")
+        return "running" if driver is not None else BROKEN_OFF
     return status.replace("_", " ")
 
 
@@ -139,7 +139,7 @@ def left_out_words(left_out: int, data_changed: Mapping[str, int]) -> list[str]:
         for dataset, number in data_changed.items()
     ]
     if others := left_out - sum(data_changed.values()):
-        lines.append(f"{others} finished trials are left out: the sweep file does not ask for them any more {shows}")
+        lines.append(f"{others} finished trials are left out: the sweep file no longer includes them {shows}")
     return lines
 
 

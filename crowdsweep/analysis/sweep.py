@@ -181,7 +181,7 @@ class AnalysedSweep:
 
     @cached_property
     def standing(self) -> str:
-        """Status of the sweep; `broken_off` where its driver died without recording its end."""
+        """Status of the sweep; `crashed` where its driver died without recording its end."""
         return BROKEN_OFF if is_broken_off(self.state, self.store) else self.state.status
 
     @property

@@ -155,6 +155,6 @@ def front_table(state: JournalState, found: Iterable[TradeOffs]) -> pa.Table:
     if not rows:
         raise BadInput(
             f"sweep {state.name!r} has no Pareto front: none of its searches has scored a point by several objectives; "
-            f"`metric: [dev_accuracy, seconds]` in the sweep file asks for two"
+            f"`metric: [dev_accuracy, seconds]` in the sweep file sets two"
         )
     return pa.Table.from_pylist(rows)

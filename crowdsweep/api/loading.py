@@ -139,18 +139,22 @@ def load(
     params = {name: without_numpy(value) for name, value in params.items()}
     if isinstance(source, Data):
         if params or any(given is not None for given in (features, classes, missing, scale)):
-            raise BadInput("load: expected parameters where data are loaded first, got some for data that are loaded")
+            raise BadInput(
+                "load: expected parameters only when data are first loaded, got some for data that are loaded already"
+            )
         return source
     if isinstance(source, CrowdDataset):
         loaded = Data(dataset=source, params=source.params)
         return load(loaded, features=features, classes=classes, missing=missing, scale=scale, **params)
     if isinstance(source, str | Path):
         if classes is not None:
-            raise BadInput(f"classes: {source} is a folder or a name, which has its own; give them with a table")
+            raise BadInput(
+                f"classes: {source} is a folder or a name, which has its own; classes can be given only with a table"
+            )
         if missing is not None:
-            raise BadInput(f"missing: {source} says it itself, by the key `missing` of its dataset.yaml")
+            raise BadInput(f"missing: {source} sets it by the key `missing` of its dataset.yaml")
         if scale is not None:
-            raise BadInput(f"scale: {source} says it itself, by the key `scale` of its dataset.yaml")
+            raise BadInput(f"scale: {source} sets it by the key `scale` of its dataset.yaml")
         if features is not None and not isinstance(features, str):
             raise BadInput(f"features: expected the KIND of a features file of {source}, got {_kind(features)}")
         given = {**params, **({} if features is None else {"features": features})}
@@ -190,7 +194,7 @@ def as_table(given: Any, what: str) -> pa.Table:
         except (pa.ArrowException, TypeError, ValueError) as error:
             reason = shortened(" ".join(map(str, error.args)))
             raise DataError(
-                f"{what}: expected columns of texts or of numbers, of kinds that Arrow has; cast the others or leave "
+                f"{what}: expected columns of texts or of numbers, of types that Arrow has; cast the others or leave "
                 f"them out: {reason}"
             ) from error
     else:

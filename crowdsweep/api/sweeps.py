@@ -300,7 +300,7 @@ def run(
     """
     if threading.current_thread() is not threading.main_thread():
         raise BadInput(
-            "run: expected to be called in the main thread, which alone hears Ctrl-C; start a process for it"
+            "run: expected to be called in the main thread, as only that one receives Ctrl-C; start a process for it"
         )
     config = _config(sweep, overrides or {})
     place = DEFAULT_STORES / config.name if store is None else store_named(store)
@@ -326,7 +326,7 @@ def _as_json(key: str, value: Any) -> str:
     try:
         return json.dumps(value, default=without_numpy, check_circular=True)
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadInput(f"overrides, {key}: expected what may stand in a sweep file, got {value!r}"[:300]) from error
+        raise BadInput(f"overrides, {key}: expected a value that a sweep file may have, got {value!r}"[:300]) from error
 
 
 def next_calls(overrides: Mapping[str, Any], store: Store) -> app.NextSteps:

@@ -97,6 +97,6 @@ def doctor(as_json: bool) -> int:
         say(
             "A default sweep runs here; `crowdsweep demo` shows one."
             if runs
-            else "No sweep runs here as it is: see to each problem."
+            else "No sweep can run here yet: fix each problem."
         )
     return EXIT_OK if runs else EXIT_BAD_INPUT

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     type=click.Choice(["refuse", "keep", "replace"]),
     default="refuse",
     show_default=True,
-    help="Of answers that give an item another label than the same annotator gave it: add nothing, have both count, or "
+    help="Of answers that give an item another label than the same annotator gave it: add nothing, count both, or keep "
     "the last one.",
 )
 @click.option("--new-class", metavar="LABEL", multiple=True, help="A class that the dataset does not have yet.")

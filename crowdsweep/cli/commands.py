@@ -101,7 +101,7 @@ for command in (
 )
 @click.option("--phase", type=click.Choice(["search", "report", "all"]), default="report", show_default=True)
 @click.option(
-    "--all-trials", is_flag=True, help="Also trials that the sweep file asked for earlier, marked by `asked`."
+    "--all-trials", is_flag=True, help="Also trials of earlier versions of the sweep file, marked by `asked`."
 )
 @click.option(
     "--layout",
@@ -118,7 +118,7 @@ for command in (
     type=click.Choice(["interval", "sd", "none"]),
     default="interval",
     show_default=True,
-    help="What stands behind a mean of the pivot.",
+    help="What follows a mean in the pivot.",
 )
 def results(
     stores: tuple[Store, ...],
@@ -199,7 +199,7 @@ def _print_pivot(
 def report(store: Store | None, live: bool, figures: str | None, methods: bool, latex: bool) -> None:
     """Write report.html, table.md, table.csv, table.tex and results.parquet from the record."""
     if live and (figures is not None or methods):
-        raise BadInput("--live: ends when the sweep does; ask for --figures or --methods without it")
+        raise BadInput("--live: ends when the sweep does; use --figures or --methods without it")
     if latex and not methods:
         raise BadInput("--latex: is of the methods paragraph; add --methods")
     say_first(f"{store or 'the latest sweep'}: reading it")

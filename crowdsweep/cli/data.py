@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from crowdsweep.data.dataset import Scale
 
 MISSING_HELP = (
-    'What stands for no value, besides an empty one; once for each word. `--missing ""`: nothing else does. '
+    'A word that means a missing value, besides an empty cell; repeat the option for each word. `--missing ""`: '
+    "nothing else does. "
     "By default NA, NaN, NULL, None, …"
 )
 IMAGE_HELP = "The column of the items' image files, whose names begin in the folder of the table."
@@ -85,7 +86,9 @@ def data() -> None:
 @click.option("--features", metavar="COLUMN", multiple=True, help=FEATURES_HELP)
 @click.option("--scale", type=click.Choice(SCALES), help=SCALE_HELP)
 @click.option("--missing", metavar="WORD", multiple=True, help=MISSING_HELP)
-@click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")
+@click.option(
+    "--normalise", is_flag=True, help="Merge names that differ only in case, spaces or 1.0 for 1; prints which."
+)
 @click.option("--title", default="", help="What the dataset is, in one line.")
 def import_(
     form: str,

@@ -31,7 +31,9 @@ _NOTHING = "-"
 @click.option("--features", metavar="COLUMN", multiple=True, help=FEATURES_HELP)
 @click.option("--scale", type=click.Choice(SCALES), help=SCALE_HELP)
 @click.option("--missing", metavar="WORD", multiple=True, help=MISSING_HELP)
-@click.option("--normalise", is_flag=True, help="Join what differs only in case, spaces or 1.0 for 1; says what.")
+@click.option(
+    "--normalise", is_flag=True, help="Merge names that differ only in case, spaces or 1.0 for 1; prints which."
+)
 def init(
     source: Path,
     folder: Path | None,

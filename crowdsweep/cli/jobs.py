@@ -69,11 +69,11 @@ def stop_job(store: Store) -> bool:
     if (state := jobs.state(note.job)).has_ended:
         raise BadInput(
             f"{store}: expected a sweep that runs, and its job {note.job} has ended ({state.status.lower()}); "
-            f"`crowdsweep status {shlex.quote(str(store))}` says how far it is"
+            f"`crowdsweep status {shlex.quote(str(store))}` shows its progress"
         )
     jobs.stop(note.job)
     say(
-        f"{store}: told the job {note.job} to stop; it finishes what runs first, for at most {STOPS_IN_S // 60} "
-        f"minutes, and the sweep goes on when it is submitted again"
+        f"{store}: asked the job {note.job} to stop; it finishes what runs first, for at most {STOPS_IN_S // 60} "
+        f"minutes, and the sweep continues when it is submitted again"
     )
     return True

@@ -93,15 +93,15 @@ def stop(store: Store | None) -> None:
         return
     driver = ask_to_stop(place)
     say(
-        f"{place}: told process {driver.pid} to stop; it finishes what runs first (`crowdsweep stop` once more ends it "
-        f"at once, Ctrl-C here only stops waiting)"
+        f"{place}: asked process {driver.pid} to stop; it finishes what runs first (`crowdsweep stop` once more ends "
+        f"it at once, Ctrl-C here only stops waiting)"
     )
     wait_for_end(place, driver)
     state = read_journal(place)
-    more = "it was at its end" if state.status is SweepStatus.DONE else "the sweep goes on when it is run again"
+    more = "it was finished" if state.status is SweepStatus.DONE else "the sweep continues when it is run again"
     say(
-        f"{state.name}: {state_words(state.status, None)}; {more}; `crowdsweep status {shlex.quote(str(place))}` says "
-        f"how far it is"
+        f"{state.name}: {state_words(state.status, None)}; {more}; `crowdsweep status {shlex.quote(str(place))}` shows its "
+        f"progress"
     )
 
 

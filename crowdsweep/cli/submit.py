@@ -102,7 +102,7 @@ def submit(
         if isinstance(place, Path):  # a record in an object store needs no note, as every machine finds it
             write_job(place, note)
         jobs.submit(note.job, Path(folder), ENTRYPOINT, {"RAY_JOB_STOP_WAIT_TIME_S": str(STOPS_IN_S)})
-    again = f"`crowdsweep status {shlex.quote(str(place))}` says how far it is, `crowdsweep stop` ends it"
+    again = f"`crowdsweep status {shlex.quote(str(place))}` shows its progress, `crowdsweep stop` ends it"
     say(f"{config.name}: submitted to {where} as {note.job}; {again}", err=not detach)
     if detach:
         return EXIT_OK

@@ -95,5 +95,7 @@ def _entropy_of_an_answer(
 ) -> Float64[np.ndarray, " items"]:
     """Returns, for each item, the entropy of one more answer, in bits."""
     other = (1.0 - accuracy) / max(posterior.shape[1] - 1, 1)
+    # An annotator of one accuracy is as unsure of any class, H(answer | class) being the same for all items: the
+    # entropy of the answer ranks items as the information about their class does.
     answer = posterior * accuracy + (1.0 - posterior) * other
     return -(answer * np.log2(np.maximum(answer, LOG_FLOOR))).sum(axis=1)

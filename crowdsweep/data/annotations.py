@@ -219,6 +219,7 @@ class Annotations:
         """Share of pairs of answers to the same item that agree, averaged over items with two answers; 0 if none."""
         given = np.asarray(self.counts.sum(axis=1))
         several = given > 1
+        # A class with c of an item's n answers has c (c - 1) of the n (n - 1) ordered pairs: no pair has to be formed.
         same = np.asarray((self.counts * self.counts).sum(axis=1)) - given
         return float((same[several] / (given[several] * (given[several] - 1))).mean()) if several.any() else 0.0
 
@@ -303,6 +304,7 @@ class Annotations:
         """Returns a hash of the canonical bytes; equal rows, in any order, and equal sizes give equal fingerprints."""
         digest = blake2b(digest_size=16)
         digest.update(repr((self.n_items, self.n_annotators, self.n_classes, self.anonymous)).encode())
+        # Rows were sorted when the container was made, so the order in which they came does not count.
         for name in ("item", "annotator", "label", "weight", "probability"):
             column = getattr(self, name)
             digest.update(name.encode())

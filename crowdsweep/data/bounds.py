@@ -150,7 +150,8 @@ def check_fit(
         raise DataError(
             f"dataset {dataset}: expected at most {most:,} numbers in the tables of a fit, got {numbers:,} of "
             f"{n_items:,} items, {n_classes:,} classes and {n_labels:,} labels ({8 * numbers / 1e9:,.1f} GB each); "
-            f"join rare classes, or leave out those that nobody chose{'' if of_votes else ', or take majority-vote'}"
+            f"merge rare classes, or leave out those that no annotator "
+            f"chose{'' if of_votes else ', or take majority-vote'}"
         )
 
 

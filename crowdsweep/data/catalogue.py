@@ -187,7 +187,7 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
     asked = CommonParams(**common)
     if asked.allocation == "adaptive" and asked.redundancy is None:
         raise DataError(
-            f"{where}, parameter allocation: expected redundancy beside adaptive, which says how many labels an item "
+            f"{where}, parameter allocation: expected redundancy with adaptive, which sets how many labels an item "
             f"has on average; got none"
         )
     simulated = asked.crowd is not None or "labels_per_item" in own

@@ -53,7 +53,7 @@ def describe(dataset: CrowdDataset) -> dict[str, Any]:
             name: int(np.count_nonzero(dataset.split == code)) for code, name in enumerate(SPLITS) if code > 0
         }
     if dataset.seed_dependent:
-        found["crowd"] = "drawn anew from each trial's seed"
+        found["crowd"] = "drawn from each trial's seed"
     if not len(answers):
         return found
     found["labels_per_item"] = _spread(per_item)

@@ -41,7 +41,7 @@ def odd_features(features: ItemFeatures) -> Iterator[OddFeatures]:
     yield from _scales(deviation, varies)
     pairs = _alike(features, varies)
     if pairs:
-        yield "features that say what another one says", pairs, "leave one of each pair out"
+        yield "features that repeat another feature", pairs, "leave one of each pair out"
 
 
 def _scales(

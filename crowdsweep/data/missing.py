@@ -56,7 +56,7 @@ class Missing:
         given: list[Any] = [words] if isinstance(words, str) else list(words)
         for word in given:
             if isinstance(word, bool) or not isinstance(word, str | int | float | np.number):
-                raise BadInput(f"missing: expected texts that stand for no value, got {shortened(repr(word))}")
+                raise BadInput(f"missing: expected texts that mean a missing value, got {shortened(repr(word))}")
         return cls(words=frozenset(str(word).strip() for word in given) - {""}, told=True)
 
     def __call__(self, text: str) -> bool:

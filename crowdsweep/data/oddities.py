@@ -23,7 +23,7 @@ from crowdsweep.paths import is_file
 
 _PIECE = 1 << 20  # rows at a time
 _FEW = 20  # labels; with fewer, nothing can be said
-_JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` join them"
+_JOIN_THEM = "correct the file, or let `crowdsweep data import csv FILE FOLDER --normalise` merge them"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def odd_things(dataset: CrowdDataset) -> list[Oddity]:
         add("annotators with no label", np.flatnonzero(per_annotator == 0), annotator_names)
         add("annotators who use one class only", _one_class_annotators(annotations), annotator_names)
     used = np.bincount(annotations.label, minlength=dataset.n_classes)
-    add("classes that nobody used", np.flatnonzero(used == 0), dataset.class_names)
+    add("classes that no annotator used", np.flatnonzero(used == 0), dataset.class_names)
     expected = (dataset.split == SPLITS.index("none")) | (dataset.split == SPLITS.index("train"))
     add("items without a label", np.flatnonzero((answers.labels_per_item == 0) & expected), item_names)
     return found
@@ -157,7 +157,7 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
         )
     add("classes that differ only in spelling", _shown(alike(dataset.class_names)), _JOIN_THEM)
     slips = [f"{rare!r} ({n}) for {near!r}" for rare, near, n in _slips(dataset)]
-    add("classes that look like slips of the pen", slips, "correct the file, where they are")
+    add("classes that look like typing errors", slips, "correct the file if they are")
     add("names of several classes", *_names_in_common(dataset.class_names, dataset.class_labels))
     add("names that are the label of another class", *_crossed_names(dataset.class_names, dataset.class_labels))
     for kind, names in (("items", dataset.item_names), ("annotators", dataset.annotator_names)):
@@ -175,7 +175,7 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
             items = [dataset.item_names[int(code)] for code in np.unique(dataset.gold.item)[:6]]
             add("items with gold, of which none has a label", items, "check that the ids of both files are the same")
     found += _contradictions(dataset)
-    add("labels of which most stand alone", *_nearly_all_different(dataset))
+    add("labels most of which occur only once", *_nearly_all_different(dataset))
     if len(dataset.annotations) >= _FEW and dataset.annotations.labels_per_item.max() == 1:
         add(
             "items of which none has a second label",
@@ -191,7 +191,7 @@ def mistakes(dataset: CrowdDataset) -> list[Oddity]:
             "by it",
         )
     add(
-        "columns that look meant and are not read",
+        "columns that look relevant and are not read",
         dataset.unread_columns,
         "gold, split and text are read from items.csv, weight and probability from annotations.csv, by these names",
     )
@@ -219,7 +219,7 @@ def _names_in_common(names: Sequence[str], labels: Sequence[str]) -> tuple[list[
         for name in dict.fromkeys(names)
         if times[name] > 1
     ]
-    return found, "give each class a name of its own in classes.csv; labels are written as they stand"
+    return found, "give each class a name of its own in classes.csv; labels are written as they are"
 
 
 def _crossed_names(names: Sequence[str], labels: Sequence[str]) -> tuple[list[str], str]:
@@ -229,7 +229,7 @@ def _crossed_names(names: Sequence[str], labels: Sequence[str]) -> tuple[list[st
         for label, name in zip(labels, names, strict=True)
         if name != label and name in known
     ]
-    return found, "give the classes names in classes.csv that are no labels; labels are written as they stand"
+    return found, "give the classes names in classes.csv that are no labels; labels are written as they are"
 
 
 def _shown(groups: Sequence[tuple[str, ...]]) -> list[str]:

@@ -146,7 +146,7 @@ def _in_place_of_the_real(base: CrowdDataset, asked: CommonParams, seeds: SeedSt
         return answered_by(base, asked.crowd, number, labels, seeds.child("crowd"))
     if asked.labels_per_item is not None:
         raise DataError(
-            f"dataset {base.name}, parameter labels_per_item: expected a simulated crowd beside it, as crowd: setup1; "
+            f"dataset {base.name}, parameter labels_per_item: expected a simulated crowd with it, as crowd: setup1; "
             f"for fewer real labels give redundancy"
         )
     return base if asked.annotators is None else with_annotators(base, asked.annotators, seeds.numpy("annotators"))
@@ -170,6 +170,7 @@ def _folded(dataset: CrowdDataset, asked: CommonParams, seed: int, where: str) -
         raise DataError(f"{where}, parameter folds: expected at most {len(units)}, one for each unit; got {k}")
     fold = SeedStream(seed // k).numpy("folds").permutation(len(units)) % k
     split = np.where(dataset.split == SPLITS.index("unlabelled"), dataset.split, 0)
+    # k consecutive seeds turn one deal by a fold each, so that together they test every item exactly once.
     ahead = (fold[place] - seed) % k
     split[dealt] = np.select(
         [ahead == 0, ahead == 1], [SPLITS.index("test"), SPLITS.index("dev")], SPLITS.index("train")

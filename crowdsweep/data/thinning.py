@@ -80,6 +80,7 @@ def keep_for_fit(
     del first  # takes as much room as the two columns that are drawn by
     # Each item keeps the bundle with its lowest draw: for the items of one unit this is mostly the same bundle.
     of_row = draws.integers(1 << 32, size=n_bundles, dtype=np.uint32)[bundle]
+    # Items with rows only: of an empty group reduceat would return the next item's first draw.
     answered = np.flatnonzero(annotations.labels_per_item)
     least = np.minimum.reduceat(of_row, annotations.item_pointers[answered]) if len(of_row) else of_row
     lowest = np.flatnonzero(of_row == np.repeat(least, annotations.labels_per_item[answered]))

@@ -90,7 +90,7 @@ def check_answers(target: str, place: str) -> None:
                     break
                 heard += more
     except (OSError, OverflowError) as error:
-        raise no_cluster(target, f"nobody answers at {place} ({error})") from error
+        raise no_cluster(target, f"nothing answers at {place} ({error})") from error
     if heard[3:4] != _SETTINGS[3:4]:
         raise no_cluster(target, f"what answers at {place} is no Ray cluster")
 

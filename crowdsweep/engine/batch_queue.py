@@ -19,6 +19,7 @@ class BatchQueue:
         self._default = default
         self._queues: dict[Resources, deque[tuple[int, Batch]]] = {}
         self._later = itertools.count(1)
+        # Numbers that descend from 0 stand before all that ascend from 1: no batch has to be numbered again.
         self._earlier = itertools.count(0, -1)
 
     def __bool__(self) -> bool:

@@ -197,7 +197,7 @@ class RayExecutor:
             nodes = self._pool.without_gpus
             raise InfeasibleRequest(f"{reason}. So it is on {', '.join(nodes)}" if len(nodes) > 1 else reason)
         if is_news:
-            _log.warning("%s. No slot with a GPU is started on this node any more; the sweep goes on", reason)
+            _log.warning("%s. No slot with a GPU is started on this node any more; the sweep continues", reason)
 
     def _end_what_hangs(self) -> None:
         now = time.monotonic()
@@ -259,12 +259,12 @@ class RayExecutor:
         told = self._pool.do_without_node_of(actor, reason, at_once=at_once)
         if told and any(map(self._pool.lost_with_nodes, self._asked)):
             raise InfeasibleRequest(
-                f"expected a node on which trials can run, found none that has what they ask for: "
-                f"{'; '.join(self._pool.useless)}. See to it (clusters/Dockerfile has what a node needs), and run this "
-                f"again: what has finished is kept"
+                f"expected a node on which trials can run, found none that has what they need: "
+                f"{'; '.join(self._pool.useless)}. Correct this (clusters/Dockerfile has what a node needs), and run "
+                f"the sweep again: what has finished is kept"
             )
         if told:
-            _log.warning("no slot is started on this node any more; the sweep goes on without it: %s", told)
+            _log.warning("no slot is started on this node any more; the sweep continues without it: %s", told)
 
     def _queue_again(self, actor: Actor, reason: str, decide: Decision) -> None:
         if actor.batch is None:

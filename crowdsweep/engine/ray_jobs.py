@@ -123,7 +123,7 @@ class Jobs:
             try:
                 asyncio.run(heard.listen(self._client.tail_job_logs(job)))
             except Exception as error:  # noqa: BLE001 - any broken connection; the state is asked for next
-                logging.getLogger(__name__).debug("the log of %s broke off: %s", job, error)
+                logging.getLogger(__name__).debug("the log of %s was cut off: %s", job, error)
             failures = 0 if heard.length > before else failures + 1
             try:
                 state = self.state(job)
@@ -226,7 +226,7 @@ def _check_answers(address: str) -> None:
         socket.create_connection((parts.hostname or "", parts.port or DASHBOARD_PORT), timeout=ANSWERS_IN_S).close()
     except (OSError, OverflowError) as error:
         raise BadInput(
-            f"{address}: expected a cluster's dashboard, which takes jobs, and nobody answers there ({error}). {_HOW}"
+            f"{address}: expected a cluster's dashboard, which takes jobs, and nothing answers there ({error}). {_HOW}"
         ) from error
 
 

@@ -188,17 +188,17 @@ class RayProxy:
         """Returns why the process does not answer any more, for an error message."""
         lost = "the Ray cluster is lost: "
         if self._ray is None:
-            return f"{lost}it was let go of"
+            return f"{lost}it was released"
         try:
             code = self._ray.process.wait(CLOSES_S)
         except subprocess.TimeoutExpired:
-            return f"{lost}its process beside the driver is mute"
+            return f"{lost}its process beside the driver does not respond"
         if hasattr(self, "_slots"):
             return f"{lost}its part on this machine has ended (`ray stop`, a drained node or a signal do that)"
         self._ray.errors.seek(0)
         last = " ".join(self._ray.errors.read()[-_LAST_CHARACTERS:].decode(errors="replace").split())
         ended = ending_words(-code if code < 0 else code << 8)
-        return f"the process that Ray was to run in did not come to that: {ended}{': ' if last else ''}{last}"
+        return f"the process that Ray was to run in did not start: {ended}{': ' if last else ''}{last}"
 
 
 def _started(program: str) -> RayProcess:

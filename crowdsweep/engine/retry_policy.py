@@ -72,6 +72,8 @@ class RetryPolicy:
                 self._with_nodes.update(spec.key for spec in specs)
                 if max(self._with_nodes[spec.key] for spec in specs) < LOSS_LIMIT:
                     return [batch], []
+            # Halving isolates the trial that kills its process within log2 of their number deaths, and most others run
+            # together.
             middle = len(specs) // 2
             return [replace(batch, specs=half) for half in (specs[:middle], specs[middle:])], []
         key = specs[0].key

@@ -352,13 +352,11 @@ class SlotPool:
         """
         words, now = "", time.monotonic()
         if left and not self.actors:
-            words = (
-                "no node has room for a slot now; waiting for one (Ctrl-C ends the sweep, which can be gone on with)"
-            )
+            words = "no node has room for a slot now; waiting for one (Ctrl-C ends the sweep, which can be continued)"
         elif self.actors and all(not actor.up and now - actor.idle_since > BEGINS_S for actor in self.actors):
             words = (
-                f"no slot has begun within {BEGINS_S:g} s: other work may hold its node (`ray status` tells), which is "
-                f"waited for (Ctrl-C ends the sweep, which can be gone on with)"
+                f"no slot has begun within {BEGINS_S:g} s: other work may hold its node (`ray status` shows it); "
+                f"waiting for it (Ctrl-C ends the sweep, which can be continued)"
             )
         if words and words != self._said:
             _log.warning("%s", words)

@@ -254,7 +254,7 @@ def ending_words(status: int | None) -> str:
         status: as `os.waitpid` returns it; None where it is unknown.
     """
     if status is None:
-        return "it ended without a word"
+        return "it ended without an error message"
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"

@@ -84,11 +84,12 @@ def download(url: str, folder: Path, name: str, tell: Callable[[str], None]) -> 
                 have = show_file_size(file.seek(0, os.SEEK_END))
                 if attempt == _ATTEMPTS:
                     raise DataError(
-                        f"{url}: cannot be had: {cut}, {_ATTEMPTS} times; {have} are kept, the same command goes on "
-                        f"from there"
+                        f"{url}: the download failed: {cut}, {_ATTEMPTS} times; {have} are kept, and the same command "
+                        f"continues from there"
                     ) from cut
                 tell(f"{name}: {cut} after {have}; trying again")
                 time.sleep(attempt * _PAUSE_S)
+        # Durable before it has its name: a file of that name is whole, after a crash of the machine too.
         file.flush()
         os.fsync(file.fileno())
         os.rename(f"{name}.part", name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
@@ -150,13 +151,15 @@ def _receive(url: str, file: IO[bytes], folder: int, name: str) -> None:
                     continue
                 file.seek(start)
                 file.truncate()
+                # Noted before the first byte: what is on the disk is always known to be of this file, however the
+                # process ends.
                 _write_note(folder, name, told)
                 _copy(response, file, told)
                 return
         except _AlreadyComplete as there:
             if there.size == have == known.size:
                 return
-    raise DataError(f"{url}: expected a file, the server sends only a part of it; get it by hand")
+    raise DataError(f"{url}: expected a file, the server sends only a part of it; download it by hand")
 
 
 class _AlreadyComplete(Exception):
@@ -171,6 +174,8 @@ def _answer(url: str, begins: int, validator: str) -> HTTPResponse:
     """Requests a file from byte `begins` on if it is still the one of the validator, and returns the response."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"{url}: expected an address that begins with https:// or http://")
+    # Not compressed on the way: positions in what is sent have to be positions in the file, or nothing could be
+    # continued.
     headers = {"User-Agent": "crowdsweep", "Accept-Encoding": "identity"}
     headers |= {"Range": f"bytes={begins}-", "If-Range": validator} if begins else {}
     request = Request(url, headers=headers)  # noqa: S310 - the scheme is checked
@@ -184,8 +189,8 @@ def _answer(url: str, begins: int, validator: str) -> HTTPResponse:
             if error.code in _LATER:
                 raise _ConnectionCut(f"the server answered {error.code} ({error.reason})") from error
             raise DataError(
-                f"{url}: cannot be had: the server answered {error.code} ({error.reason}); it may have moved: tell us, "
-                f"or get it by hand"
+                f"{url}: the download failed: the server answered {error.code} ({error.reason}); the file may have "
+                f"moved: report it, or download it by hand"
             ) from error
     except URLError as error:
         if isinstance(error.reason, TimeoutError):
@@ -203,7 +208,7 @@ class _NoDowngrade(HTTPRedirectHandler):
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
         allowed = ("https",) if req.type == "https" else ("http", "https")
         if urlsplit(newurl).scheme not in allowed:
-            raise DataError(f"{req.full_url}: expected a file, was sent on to {newurl}, which is not followed")
+            raise DataError(f"{req.full_url}: expected a file, was redirected to {newurl}, which is not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

@@ -125,7 +125,7 @@ def _checked_digest(file: PublicFile, path: Path, tell: Callable[[str], None]) -
     if (received := digest_of(path, algorithm)) != wanted:
         raise DataError(
             f"{file.url}: expected a file whose {algorithm} is {wanted}, got {received} ({size}); it was removed: "
-            f"fetch it again, and where the same comes, it was changed since"
+            f"fetch it again; if the checksum is the same, the published file has changed"
         )
     tell(f"{file.name}: {size}; its checksum is as published ({file.checksum})")
     return file.checksum
@@ -159,8 +159,8 @@ def _check_counts(public: PublicDataset, dataset: CrowdDataset) -> None:
         wanted, got = asdict(public.counts), asdict(found)
         told = ", ".join(f"{wanted[name]:,} {name}, got {got[name]:,}" for name in got if wanted[name] != got[name])
         raise DataError(
-            f"{public.name}: expected {told}; what came is not what the papers describe, and was removed: "
-            f"see {public.home}"
+            f"{public.name}: expected {told}; the files received are not those that the papers describe, and "
+            f"were removed: see {public.home}"
         )
 
 

@@ -217,6 +217,8 @@ def place_new(source: int, name: str, into: int) -> None:
         FileExistsError: the name exists in the target folder.
     """
     try:
+        # link fails where the name exists, in one step; rename would replace the file, and a look before it leaves a
+        # gap.
         os.link(name, name, src_dir_fd=source, dst_dir_fd=into, follow_symlinks=False)
     except FileExistsError:
         raise

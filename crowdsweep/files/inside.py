@@ -21,7 +21,7 @@ class UnexpectedLink(OSError):
     """A link is in the place of a folder or file of crowdsweep."""
 
     def __init__(self, name: str) -> None:
-        words = f"{name} is a link, and what is written here goes through none; put a folder in its place"
+        words = f"{name} is a link, and crowdsweep does not write through links; put a folder in its place"
         super().__init__(errno.ELOOP, words)
 
 
@@ -42,6 +42,8 @@ def opened_folder(root: Path, *parts: str, make: bool = False) -> Generator[int]
         root.mkdir(parents=True, exist_ok=True)
     here = os.open(root, _FOLDER)
     try:
+        # One folder at a time, each from the descriptor of the one above: a link that is put into the path meanwhile is
+        # refused, where a check of the whole path would be outdated by the time it is opened.
         for part in parts:
             below = folder_below(here, part, make=make)
             os.close(here)

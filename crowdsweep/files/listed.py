@@ -59,7 +59,7 @@ def read_list(folder: int, kind: str, may_write: Callable[[str], bool], where: s
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise NotOurs(
             f"{where}/{LIST_FILE}: expected the list of files that crowdsweep wrote there ({kind}), got something else "
-            f"({error}), so that nobody knows which of them are yours. Nothing was touched: give another folder, or "
+            f"({error}), so it cannot be known which of them are yours. Nothing was touched: give another folder, or "
             f"move out of this one what you want to keep and delete it"
         ) from error
 

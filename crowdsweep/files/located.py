@@ -154,9 +154,9 @@ class _Unfolding:
         self.origins.setdefault(path, self._line(node))
         self._n_nodes += 1
         if self._n_nodes > MAX_NODES:
-            raise SweepFileError(f"{self._line(node)}: this file unfolds to more than {MAX_NODES} values")
+            raise SweepFileError(f"{self._line(node)}: this file expands to more than {MAX_NODES} values")
         if id(node) in self._open:
-            raise SweepFileError(f"{self._line(node)}: this alias stands inside what it stands for")
+            raise SweepFileError(f"{self._line(node)}: this alias is inside the value that it refers to")
         if node.tag.startswith("!") or (not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS):
             raise SweepFileError(f"{self._line(node)}: expected plain YAML, got the tag {node.tag!r}; leave it out")
         self._open.add(id(node))
@@ -168,8 +168,8 @@ class _Unfolding:
             value = self._loader.construct_object(node)
             if isinstance(node, yaml.ScalarNode) and node.style is None and _READ_OTHERWISE.fullmatch(node.value):
                 raise SweepFileError(
-                    f"{self._line(node)}: YAML reads {node.value} as {value}, counting by sixty or by eight; write the "
-                    f"number in decimals, or put it in quotes where it is a text"
+                    f"{self._line(node)}: YAML reads {node.value} as {value}, in base 60 or 8; write the number "
+                    f"in decimal, or quote it if it is a text"
                 )
             return value
         finally:
@@ -187,7 +187,7 @@ class _Unfolding:
                 )
             if key in seen:
                 raise SweepFileError(
-                    f"{self._line(key_node)}: the key {key!r} stands here and at {seen[key]}; keep one"
+                    f"{self._line(key_node)}: the key {key!r} appears here and at {seen[key]}; keep one"
                 )
             seen[key] = self._line(key_node)
         self._check_merges(node)
@@ -213,7 +213,7 @@ class _Unfolding:
             return known[id(part)]
 
         if brought(node) > MAX_NODES:
-            raise SweepFileError(f"{self._line(node)}: this file unfolds to more than {MAX_NODES} values")
+            raise SweepFileError(f"{self._line(node)}: this file expands to more than {MAX_NODES} values")
 
     def _line(self, node: yaml.Node) -> str:
         return f"{self._source}:{node.start_mark.line + 1}"

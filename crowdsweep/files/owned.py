@@ -128,6 +128,8 @@ def _publish(draft: Draft, folder: int, kind: Kind, where: str) -> None:
         raise ValueError(f"expected names that may be written into a folder of {kind.name}, got {strange}")
     listed = _listed(folder, kind, where)
     _check_ours(folder, listed, fresh, kind, where)
+    # Old and new digests are listed before any file is placed: if this process dies in between, every file that is
+    # found there is one of them, and so known to be crowdsweep's.
     both = {name: listed.files.get(name, frozenset()) | {digest} for name, digest in fresh.items()}
     _keep_list(draft, folder, Listed(kind=kind.name, files={**listed.files, **both}))
     with Placing(draft, folder) as placing:

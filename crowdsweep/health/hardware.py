@@ -33,17 +33,17 @@ def hardware() -> list[Finding]:
 def _cores() -> Finding:
     here, all_ = machine.usable_cores(), machine.cores()
     words = f"{here} of {all_} may be used" if here < all_ else f"{here}"
-    return Finding(what="cores", verdict="ok", words=f"{words}: so many batches of trials run at a time")
+    return Finding(what="cores", verdict="ok", words=f"{words}: as many batches of trials run at a time")
 
 
 def _memory() -> Finding:
     free, all_ = machine.free_bytes(), machine.memory_bytes()
     if free is None:
-        return Finding(what="memory", verdict="ok", words="this system does not tell how much is free")
+        return Finding(what="memory", verdict="ok", words="this system does not report how much is free")
     words = f"{show_bytes(free)} free of {show_bytes(all_)}"
     if free >= ENOUGH_BYTES:
         return Finding(what="memory", verdict="ok", words=words)
-    then = "end other programs, or give the container more; `--engine inline` needs least"
+    then = "end other programs, or give the container more; `--engine inline` needs the least"
     return Finding(what="memory", verdict="problem" if free < LEAST_BYTES else "note", words=words, then=then)
 
 
@@ -63,11 +63,11 @@ def _gpus() -> Finding:
         return _no_torch((asked.stderr.strip().splitlines() or [f"it ended with code {asked.returncode}"])[-1])
     version, cards, unusable = told
     if unusable:
-        then = "install a torch for this GPU; models run on the CPU as long as no sweep file says `gpu`"
+        then = "install a torch for this GPU; models run on the CPU unless a sweep file sets `gpu`"
         return Finding(what="GPUs", verdict="note", words=unusable, then=then)
     if cards:
         words = ", ".join(f"{name} ({show_bytes(size)})" for name, size in cards)
-        then = "`resources: {gpu: 1}` in a sweep file has slots use them"
+        then = "with `resources: {gpu: 1}` in a sweep file, slots use them"
         return Finding(what="GPUs", verdict="ok", words=f"torch {version} sees {words}", then=then)
     words = f"torch {version} sees none, and models run on the CPU"
     if exists(_DRIVER):

@@ -24,7 +24,9 @@ def installation() -> list[Finding]:
     python, ours = found.pop("python"), found.pop(_NAME, "")
     if not ours:
         then = "install it: `pip install` of its wheel, or of a clone"
-        return [Finding(what="crowdsweep", verdict="problem", words="it is imported and not installed", then=then)]
+        return [
+            Finding(what="crowdsweep", verdict="problem", words="it can be imported but is not installed", then=then)
+        ]
     told = ", ".join(f"{name} {number}" for name, number in found.items())
     lacks = [*lacking(_NAME)]
     needed = Finding(what="libraries", verdict="ok", words=told)
@@ -77,5 +79,5 @@ def _extras() -> Iterator[Finding]:
             what=f"extra {extra}",
             verdict="note" if lacks else "ok",
             words=f"{'not installed' if lacks else 'installed'}: {needed_for}",
-            then=f"where you need it, `pip install '{_NAME}[{extra}]'` brings {', '.join(lacks)}" if lacks else "",
+            then=f"if you need it, `pip install '{_NAME}[{extra}]'` brings {', '.join(lacks)}" if lacks else "",
         )

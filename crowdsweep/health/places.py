@@ -35,12 +35,12 @@ def _records() -> Finding:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         words = f"{shown} cannot be written or locked: {error_words(error)}"
-        then = "begin in another folder, or say `--store FOLDER`"
+        then = "work in another folder, or give `--store FOLDER`"
         return Finding(what=what, verdict="problem", words=words, then=then)
     free = shutil.disk_usage(folder).free
     words = f"{shown} can be written; {show_bytes(free)} are free"
     if free < ENOUGH_BYTES:
-        return Finding(what=what, verdict="note", words=words, then="a large sweep may fill it: say `--store FOLDER`")
+        return Finding(what=what, verdict="note", words=words, then="a large sweep may fill it: give `--store FOLDER`")
     return Finding(what=what, verdict="ok", words=words)
 
 
@@ -74,15 +74,15 @@ def _ports() -> Finding:
         with socket.socket() as any_port:
             any_port.bind(("127.0.0.1", 0))
     except OSError as error:
-        words = f"nothing can listen on 127.0.0.1, where Ray's processes talk: {error_words(error)}"
-        return Finding(what="ports", verdict="problem", words=words, then="`--engine inline` needs none")
+        words = f"no port can be opened on 127.0.0.1, which Ray's processes need: {error_words(error)}"
+        return Finding(what="ports", verdict="problem", words=words, then="`--engine inline` needs no port")
     try:
         with socket.socket() as usual:
             usual.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             usual.bind(("127.0.0.1", _UI_PORT))
     except OSError:
-        words = f"127.0.0.1 can be listened on; {_UI_PORT} is taken"
+        words = f"ports can be opened on 127.0.0.1; {_UI_PORT} is in use"
         return Finding(what="ports", verdict="note", words=words, then="`crowdsweep ui --port PORT` takes another")
     return Finding(
-        what="ports", verdict="ok", words=f"127.0.0.1 can be listened on, {_UI_PORT} for `crowdsweep ui` too"
+        what="ports", verdict="ok", words=f"ports can be opened on 127.0.0.1, {_UI_PORT} for `crowdsweep ui` too"
     )

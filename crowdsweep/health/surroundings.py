@@ -19,7 +19,7 @@ def surroundings() -> list[Finding]:
 def _tracking() -> Finding:
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     if not uri:
-        return Finding(what="tracking", verdict="ok", words="MLflow's runs go to a database beside each record")
+        return Finding(what="tracking", verdict="ok", words="MLflow runs are written to a database beside each record")
     from crowdsweep.tracking.mlflow_reachable import check_reachable  # noqa: PLC0415 - mlflow takes seconds to import
 
     shown = f"MLFLOW_TRACKING_URI, {plain(shortened(without_credentials(uri)))},"
@@ -27,7 +27,7 @@ def _tracking() -> Finding:
         check_reachable(uri)
     except (OSError, BadInput) as error:
         words = f"{shown} cannot be used: {redacted(error_words(error), uri)}"
-        then = "sweeps run, and MLflow lacks their runs until `crowdsweep mirror` writes them"
+        then = "sweeps run without MLflow; `crowdsweep mirror` writes their runs later"
         return Finding(what="tracking", verdict="note", words=words, then=then)
     return Finding(what="tracking", verdict="ok", words=f"{shown} answers")
 
@@ -37,7 +37,9 @@ def _cluster() -> Finding:
     try:
         wanted = wanted_address(None)
         if wanted == "local":
-            return Finding(what=what, verdict="ok", words="each sweep starts Ray on this machine, and ends it again")
+            return Finding(
+                what=what, verdict="ok", words="each sweep starts Ray on this machine, and stops it at the end"
+            )
         if wanted == "auto":
             return Finding(what=what, verdict="ok", words="RAY_ADDRESS is auto: the cluster of this machine is joined")
         check_answers(wanted, wanted)
@@ -52,8 +54,8 @@ def _data() -> Finding:
     if missing := [folder for folder in named if not is_folder(expand_home(folder))]:
         return _missing(what, catalogue.SEARCH_PATH, missing)
     n = len(catalogue.names())
-    words = f"{n} can be named" if named else f"{n} can be named, and any folder by its path"
-    then = "" if named else f"set {catalogue.SEARCH_PATH} to where yours lie to name them as well"
+    words = f"{n} are known by name" if named else f"{n} are known by name; any folder can be given by its path"
+    then = "" if named else f"set {catalogue.SEARCH_PATH} to the folder of yours, to use them by name as well"
     return Finding(what=what, verdict="ok", words=words, then=then)
 
 
@@ -75,5 +77,7 @@ def _named(variable: str) -> list[str]:
 
 
 def _missing(what: str, variable: str, missing: list[str]) -> Finding:
-    words = f"{variable} names what is no folder: {', '.join(plain(shortened(folder)) for folder in missing)}"
-    return Finding(what=what, verdict="note", words=words, then="take it out, or make the folder")
+    words = (
+        f"{variable} names something that is not a folder: {', '.join(plain(shortened(folder)) for folder in missing)}"
+    )
+    return Finding(what=what, verdict="note", words=words, then="remove it, or make the folder")

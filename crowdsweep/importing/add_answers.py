@@ -78,8 +78,8 @@ def folder_named(name: str) -> Path:
     """
     if discovery.get("dataset", name) is not None:
         raise DataError(
-            f"{name}: expected the folder of a dataset, got one that a program makes; of a folder called so, its path "
-            f"is ./{name}"
+            f"{name}: expected the folder of a dataset, got a dataset that is generated; a folder of this name is "
+            f"given as ./{name}"
         )
     return catalogue.find_folder(name)
 
@@ -196,15 +196,17 @@ def _annotations(folder: Path) -> Path:
     path = folder_files.answers_path(folder)
     if path.stem == "votes":
         raise DataError(
-            f"{path}: expected annotations.csv: votes do not say whose they are, and a new one may be one that is "
-            f"counted already; add to the counts by hand, or begin a folder with the answers of each annotator"
+            f"{path}: expected annotations.csv: votes do not say whose they are, and a new answer may already be "
+            f"counted; add to the counts by hand, or make a new folder with the answers of each annotator"
         )
     return path
 
 
 def _more_classes(given: Sequence[str], classes: Classes) -> list[str]:
     if joined := [label for label in given if classes.joined and JOIN in label]:
-        raise DataError(f"--new-class {shown(joined[0])}: expected a label without {JOIN}, which joins several classes")
+        raise DataError(
+            f"--new-class {shown(joined[0])}: expected a label without {JOIN}, which separates several classes"
+        )
     return [label for label in dict.fromkeys(given) if label not in classes.code]
 
 
@@ -235,7 +237,7 @@ def _check_features(folder: Path, items: Sequence[str], annotators: Sequence[str
         for kind in annotator_files.kinds_of_features(folder, missing) if annotators else ():
             annotator_files.read_annotator_features(folder, kind, Names.of(annotators), missing)
     except DataError as error:
-        raise DataError(f"features have to be there before answers that need them: {error}") from error
+        raise DataError(f"add the features before the answers that need them: {error}") from error
 
 
 def _write_answers(path: Path, target: Path, new: New) -> None:

@@ -41,8 +41,8 @@ def add_items(
     gold = {item: labels for item, labels in imported.gold.items() if labels}
     if gold and before.gold.applies is not None:
         raise DataError(
-            f"{imported.source}: expected answers alone, got gold: {folder} has gold class by class (gold_CLASS), and "
-            f"new gold goes there by hand; leave --gold out"
+            f"{imported.source}: expected answers without gold, got gold: {folder} has gold class by class "
+            f"(gold_CLASS), and new gold goes there by hand; leave --gold out"
         )
     path = tables.find_table(folder, "items")
     header = [] if path is None else header_of(path)
@@ -101,8 +101,8 @@ def _check_new(
     if new and lacking:
         hint = f"name its column by --{lacking[0]}, or add" if len(lacking) == 1 and lacking[0] in said else "add"
         raise DataError(
-            f"{imported.source}: expected items of {path}, whose columns {', '.join(lacking)} say something of each, "
-            f"got {len(new)} others, such as {shown(new[0])}; {hint} rows for them there first"
+            f"{imported.source}: expected items of {path}, whose columns {', '.join(lacking)} describe each, got"
+            f" {len(new)} others, such as {shown(new[0])}; {hint} rows for them there first"
         )
 
 

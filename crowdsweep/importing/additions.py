@@ -70,7 +70,7 @@ def in_classes_of(imported: ImportedRows, classes: Classes, new: Collection[str]
     if unknown:
         label = next(iter(unknown))
         others = ", ".join(f"{shown(other)} ({n})" for other, n in list(unknown.items())[1:_NAMED])
-        more = f"; as little known: {others}{', …' if len(unknown) > _NAMED else ''}" if others else ""
+        more = f"; also unknown: {others}{', …' if len(unknown) > _NAMED else ''}" if others else ""
         raise DataError(
             f"{imported.source}: expected labels that are classes of {where}, got {shown(label)} ({unknown[label]}), "
             f"{suggestion(label, known)}{more}; correct the file, or add a class by --new-class {label!r}"
@@ -117,17 +117,17 @@ def compared(
                 fresh = [row for row in fresh if row is next(reversed(said.values()))]
                 replaced += [pair] if fresh and there else []
         new += fresh
-    told = [_oddity("answers that stand there already, left out", repeated)] if repeated else []
+    told = [_oddity("answers that are there already, left out", repeated)] if repeated else []
     if contrary and contradictions == "refuse":
         examples = "; ".join(contrary[:_NAMED]) + ("; …" if len(contrary) > _NAMED else "")
         raise DataError(
-            f"{where}: expected no answer that another one of the same annotator to the same item contradicts, got "
-            f"{len(contrary)} ({examples}); with --contradictions keep both count, with --contradictions replace the "
-            f"last one does"
+            f"{where}: expected one label per annotator and item, got contradicting ones for "
+            f"{len(contrary)} ({examples}); --contradictions keep counts both, --contradictions replace keeps the last "
+            f"one"
         )
     if contrary:
         kept = "both kept" if contradictions == "keep" else "the last one kept"
-        told.append(_oddity(f"pairs of item and annotator that contradict themselves, {kept}", contrary))
+        told.append(_oddity(f"pairs of item and annotator with contradicting labels, {kept}", contrary))
     return New(rows=new, replaced=replaced, told=told)
 
 

@@ -28,7 +28,7 @@ class FeaturesOfItems:
             name = next(n for n, old, new in zip(self.columns, self.found[item], given, strict=True) if old != new)
             raise DataError(
                 f"{where}, column {name}: expected one number for each item, got another for {shown(item)}; a feature "
-                f"says something of the item, and not of an answer: leave --features {name} out"
+                f"describes the item, and not an answer: leave --features {name} out"
             )
 
     def _number(self, cell: str, where: str) -> float:

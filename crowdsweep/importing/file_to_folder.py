@@ -86,8 +86,8 @@ def _likely_no_answers(imported: ImportedRows) -> Iterator[str]:
         counts.update(dict.fromkeys(labels, times))
     for label in () if imported.missing.told else likely_missing(list(counts)):
         yield (
-            f"{counts[label]:,} answers are {shown(label)}, taken for a class like any other; where that means that "
-            f"there is no answer, begin anew with --missing={shlex.quote(label)}"
+            f"{counts[label]:,} answers are {shown(label)}, read as a class; if that means that there is no "
+            f"answer, repeat the command with --missing={shlex.quote(label)}"
         )
 
 
@@ -95,8 +95,8 @@ def _likely_ordinal(dataset: CrowdDataset) -> Iterator[str]:
     """Yields a sentence if the classes look like the steps of a rating scale."""
     if dataset.scale == "nominal" and look_like_ratings(labels := dataset.class_labels):
         yield (
-            f"the classes are the numbers {labels[0]} to {labels[-1]}: where these are the steps of a scale, such as "
-            f"ratings, begin anew with --scale ordinal"
+            f"the classes are the numbers {labels[0]} to {labels[-1]}: if these are the steps of a scale, such as "
+            f"ratings, repeat the command with --scale ordinal"
         )
 
 
@@ -104,8 +104,8 @@ def _likely_several(dataset: CrowdDataset) -> Iterator[str]:
     """Yields a sentence if a class looks like several other classes in one cell."""
     if together := named_together(dataset.class_labels):
         yield (
-            f"{shown(together)} looks like several classes: where an answer may name several, begin anew with "
-            f"--scale multilabel"
+            f"{shown(together)} looks like several classes: if an answer may name several, repeat the command "
+            f"with --scale multilabel"
         )
 
 
@@ -118,4 +118,4 @@ def _spelled_alike(imported: ImportedRows) -> Iterator[str]:
         if groups := alike(names) if len(names) < _MANY else alike_names(names):
             told = "; ".join(" and ".join(map(repr, group[:4])) for group in groups[:3])
             more = "; …" if len(groups) > 3 else ""
-            yield f"{kind} that differ only in spelling: {told}{more}; --normalise joins them"
+            yield f"{kind} that differ only in spelling: {told}{more}; --normalise merges them"

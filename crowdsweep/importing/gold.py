@@ -73,7 +73,7 @@ class GoldClasses:
             told = ", ".join(map(shown, added[:_NAMED])) + (", …" if len(added) > _NAMED else "")
             gathered.notes.append(
                 f"{path}: {len(added)} of its items have no answer and are added without one ({told}); if they were "
-                f"answered, their ids are written in another way there"
+                f"answered, their ids are spelled differently there"
             )
 
 

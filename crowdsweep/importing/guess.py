@@ -141,7 +141,7 @@ def settled(path: Path, guess: Guess) -> Guess:
         said = " ".join(f"--{role} {shown(column)}" for role, column in _columns(guess.asked).items())
         raise BadInput(
             f"{path}: cannot tell which column is what ({'; '.join(guess.doubts)}); the columns are "
-            f"{_listed(guess.header)}; say it by --item, --annotator and --label COLUMN"
+            f"{_listed(guess.header)}; name them by --item, --annotator and --label COLUMN"
             f"{f' (the guess is {said})' if said else ''}, or, of a table with a column per annotator, by --form matrix"
         )
     return guess
@@ -172,7 +172,7 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
     if len(header) < 2:
         raise DataError(
             f"{path}: expected a table with columns of items, annotators and labels, got one column, "
-            f"{shown(header[0] if header else '')}; cells are separated by commas, semicolons, tabs or bars"
+            f"{shown(header[0] if header else '')}; cells may be separated by commas, semicolons, tabs or bars"
         )
     rows = [tuple(record[name] for name in header) for record in _some(path)]
     if not rows:
@@ -197,7 +197,7 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
         words += [f"items in {shown(item)}"] if item else ["items by their number"]
         words += [f"gold in {shown(gold)}"] if gold else []
         notes = [
-            f"the column {shown(name)} was taken for an annotator; where it is gold, --gold {shlex.quote(name)}"
+            f"the column {shown(name)} was taken for an annotator; if it is gold, give --gold {shlex.quote(name)}"
             for name in header
             if gold is None and name.lower() in PERHAPS_GOLD
         ]
@@ -206,9 +206,9 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
         )
     if not roles and (count := count_of_votes(table)):
         raise DataError(
-            f"{path}: looks like a table of votes: {shown(count)} counts how many gave an item a label, and annotators "
-            f"are not told; put it as votes.csv, with the columns item, label and count, into a folder of its own, and "
-            f"`crowdsweep init FOLDER`"
+            f"{path}: looks like a table of votes: {shown(count)} counts how many gave an item a label, and not "
+            f"which annotators; put it as votes.csv, with the columns item, label and count, into a folder of its own, "
+            f"and `crowdsweep init FOLDER`"
         )
     return _guess_answers(path, told, table, inside, beside, first)
 
@@ -231,7 +231,7 @@ def _guess_answers(
         )
     words = [f"{role} is {shown(column)}" for role, column in columns.items()]
     words += [f"image is {shown(told.image)}"] if told.image else []
-    words += [f"{shown(found.last)} was taken for the items as no other column is left"] if found.last else []
+    words += [f"{shown(found.last)} was taken for the items, as no other column is left"] if found.last else []
     return Guess(
         form="csv",
         asked=replace(told, **columns),
@@ -253,13 +253,13 @@ def _column_hints(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
     if numbers := likely_features(table, columns):
         options = " ".join(f"--features {shlex.quote(name)}" for name in numbers[:8])
         more = " …" if len(numbers) > 8 else ""
-        yield f"columns of numbers that say something of the items are not read; as features of theirs: {options}{more}"
+        yield f"columns of numbers that describe the items are not read; to use them as features: {options}{more}"
     if "image" not in columns and (image := likely_images(table, columns)):
-        yield f"the column {shown(image)} names files of images; to have features of them: --image {shlex.quote(image)}"
+        yield f"the column {shown(image)} names image files; to use them for features: --image {shlex.quote(image)}"
     if gold := likely_gold(table, columns):
         yield (
-            f"the column {shown(gold)} has a class for some of the items, the same for all answers to one: where that "
-            f"is gold, --gold {shlex.quote(gold)}"
+            f"the column {shown(gold)} has a class for some of the items, the same for all answers to one: if that "
+            f"is gold, give --gold {shlex.quote(gold)}"
         )
 
 
@@ -338,7 +338,7 @@ def _check_answers(path: Path, given: Mapping[str, Mapping[str, Any]]) -> None:
         raise DataError(
             f"{path}: expected items, each an object of annotator: label, got objects with the keys "
             f"{_listed(tuple(by_key))}, whose values have nothing in common; save it as CSV with a row per answer, or, "
-            f"where these are annotators, say so by --form peerannot"
+            f"if these are annotators, give --form peerannot"
         )
 
 

@@ -25,8 +25,8 @@ def check_no_measures(path: Path, times: Mapping[str, int]) -> None:
     given = sum(times[label] for label in found)
     if len(found) > _SCALE or (given >= _FEW_ANSWERS and 2 * len(found) > given):
         raise DataError(
-            f"{path}: expected classes, got {len(found)} numbers with decimals, such as {found[0]}: measures, or "
-            f"features of items; a label is one of a few classes, and measures become such when rounded to steps"
+            f"{path}: expected classes, got {len(found)} numbers with decimals, such as {found[0]}: measurements, or "
+            f"features of items; a label is one of a few classes, so round measurements to steps"
         )
 
 

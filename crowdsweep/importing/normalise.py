@@ -72,7 +72,7 @@ def _joined(counts: Counter[str], kind: str) -> tuple[dict[str, str], list[str]]
         kept = kept.strip()
         chosen |= dict.fromkeys(group, kept)
         others = ", ".join(f"{name!r} ({counts[name]})" for name in list(group)[:8])
-        notes.append(f"{kind} {kept!r} stands for {others}")
+        notes.append(f"{kind} {kept!r} merges {others}")
     alone = {name: name.strip() for name in counts if name not in chosen and name != name.strip()}
     if alone:
         notes.append(f"spaces around the names of {len(alone)} {kind}{'es' if kind == 'class' else 's'} were cut off")
@@ -82,6 +82,6 @@ def _joined(counts: Counter[str], kind: str) -> tuple[dict[str, str], list[str]]
 def _put(held: dict[str, Any], item: str, value: Any, imported: ImportedRows, what: str, of: str = "item") -> None:
     if held.setdefault(item, value) != value:
         raise DataError(
-            f"{imported.source}: expected one {what} for {of} {item!r}, got another from an id spelled alike; the "
-            f"two are different {of}s: import without --normalise"
+            f"{imported.source}: expected one {what} for {of} {item!r}, got a different one from an id spelled "
+            f"alike; these are two {of}s: import without --normalise"
         )

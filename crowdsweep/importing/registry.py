@@ -44,7 +44,7 @@ FORMS: Mapping[str, Form] = {
     "csv": Form(title="any table with a row per answer, by the names of its columns", read=read_csv, asks=_COLUMNS),
     "crowd-kit": Form(title="table with the columns task, worker, label", read=read_crowd_kit),
     "matrix": Form(
-        title="items × annotators: CSV, text or .npy; -1, NaN or an empty cell is no answer",
+        title="items × annotators: CSV, text or .npy; -1, NaN or an empty cell means no answer",
         read=read_matrix,
         asks=_OF_MATRICES,
     ),

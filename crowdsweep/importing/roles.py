@@ -66,7 +66,7 @@ _HARDLY, _OFTEN = 0.05, 0.2  # shares of answers in which an annotator answers a
 _DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*[1-9][0-9]*")
 _NONE = {
     "item": "no column looks like items",
-    "annotator": "no column looks like annotators: where nobody knows who answered, count each item's labels in a "
+    "annotator": "no column looks like annotators: if annotators are not known, count each item's labels in a "
     "votes.csv with the columns item, label and count, in a folder of its own, and `crowdsweep init FOLDER`",
     "label": "no column looks like labels",
 }
@@ -160,10 +160,7 @@ def _said_of_items(table: Table, found: dict[str, str], sure: Mapping[str, str])
 
 
 def _said_of_an_item(name: str) -> str:
-    return (
-        f"no column looks like labels: {shown(name)} is the same for every answer to an item, and says something of "
-        f"the item"
-    )
+    return f"no column looks like labels: {shown(name)} is the same for every answer to an item, and describes the item"
 
 
 def is_of_items(table: Table, item: str, name: str) -> bool:

@@ -114,14 +114,14 @@ def text_of(value: object, expected: str, where: str, missing: Missing) -> str:
         return str(value)
     if not isinstance(value, str) or missing(value):
         word = isinstance(value, str) and bool(value.strip())
-        stands = ', which stands for a missing value (unless --missing "" says that nothing does)' if word else ""
+        stands = ', which means a missing value (unless --missing "" says otherwise)' if word else ""
         raise DataError(
             f"{where}: expected {expected}, got {shown(value)}{stands}; fill it in, or take it out of the file"
         )
     if len(value) > LONGEST_NAME:
         raise DataError(
             f"{where}: expected {expected} of at most {LONGEST_NAME:,} characters, got {len(value):,}, {shown(value)}; "
-            f"is this the column that was meant, and are its quotes closed?"
+            f"is this the intended column, and are its quotes closed?"
         )
     _check_characters(value, expected, where)
     return value
@@ -134,7 +134,7 @@ def _check_characters(text: str, expected: str, where: str) -> None:
             text.encode()
         except UnicodeEncodeError:
             raise DataError(
-                f"{where}: expected {expected}, got {shown(text)}, half of a character; correct it"
+                f"{where}: expected {expected}, got {shown(text)}, an unpaired surrogate; correct it"
             ) from None
 
 
@@ -290,7 +290,7 @@ def told_not_given(left_out: MissingLabels) -> list[str]:
 
 def told_chose_nothing(number: int) -> list[str]:
     """Returns a list with a sentence on the multi-label answers that chose no class; empty if there are none."""
-    told = "answers are empty, and mean that their annotator chose no class; take out rows that nobody answered"
+    told = "answers are empty, and mean that their annotator chose no class; remove rows without an answer"
     return [f"{number:,} {told}"] if number else []
 
 

@@ -37,7 +37,7 @@ def parted(imported: ImportedRows) -> ImportedRows:
         rows=[row._replace(labels=classes(row.labels)) for row in imported.rows],
         gold={item: classes(labels) for item, labels in imported.gold.items()},
         multilabel=True,
-        notes=[*imported.notes, f"answers were taken apart at {mark!r}"],
+        notes=[*imported.notes, f"answers were split at {mark!r}"],
     )
 
 

@@ -56,7 +56,7 @@ def written_rows(
     if len(classes) < 2 and not imported.multilabel:
         raise DataError(
             f"{imported.source}: expected labels of at least two classes, got only {classes[0]!r}; with one class "
-            f"there is nothing to choose: is this the column or question that was meant, and is the file whole?"
+            f"there is nothing to choose: is this the intended column or question, and is the file complete?"
         )
     if len(classes) > MOST_CLASSES:
         raise DataError(
@@ -139,14 +139,14 @@ def _check_gold(imported: ImportedRows) -> None:
     if imported.gold and imported.gold.keys().isdisjoint(imported.coded.item.texts):
         raise DataError(
             f"{imported.source}: expected gold of items that have answers, got gold of {next(iter(imported.gold))!r}, "
-            f"… and answers to {imported.rows[0].item!r}, …; correct the ids, or join spellings by --normalise"
+            f"… and answers to {imported.rows[0].item!r}, …; correct the ids, or merge spellings with --normalise"
         )
     used = {label for labels in imported.coded.labels for label in labels}
     clashes = spelled_otherwise(used, (label for given in imported.gold.values() for label in given))
     if clashes:
         raise DataError(
-            f"{imported.source}: expected gold spelled as the labels are, got {clashes}; correct one of them, or join "
-            f"them by --normalise"
+            f"{imported.source}: expected gold spelled as the labels are, got {clashes}; correct one of them, or merge "
+            f"them with --normalise"
         )
 
 

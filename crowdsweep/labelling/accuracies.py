@@ -69,9 +69,12 @@ def _block(place: np.ndarray, right: Rows, wrong: Rows, weight: Rows) -> tuple[C
         for point, accuracy in enumerate(np.sin(angle.T) ** 2):
             of_row = accuracy[place]
             said = weight * floored_log(of_row * right + (1.0 - of_row) * wrong)
+            # Every annotator has a row here, as reduceat needs: of an empty group it returns another's number.
             found[:, point] = np.add.reduceat(said, first)
         return found
 
+    # The likelihood of many answers is narrower than a grid's step. So a coarse grid finds where it is not negligible,
+    # and a fine one is laid there, one cell wider on either side.
     width = 0.5 * np.pi / _COARSE
     coarse = likelihood(np.tile((np.arange(_COARSE) + 0.5) * width, (n, 1)))
     near = coarse >= coarse.max(axis=1, keepdims=True) - _FAR

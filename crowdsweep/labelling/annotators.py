@@ -148,6 +148,7 @@ def _shrunk(expected: Confusions, accuracy: Column, crowd: Crowd) -> Confusions:
 def spammer_scores(confusions: Confusions) -> Column:
     """Returns the mean over pairs of rows of half their squared difference (Raykar and Yu 2012), in [0, 1]."""
     size = confusions.shape[1]
+    # The sum over pairs of rows of |r - s|² is n Σ|r|² - |Σ r|², so that no pair is formed.
     squares = (confusions**2).sum(axis=(1, 2))
     sums = (confusions.sum(axis=1) ** 2).sum(axis=1)
     return (size * squares - sums) / (size * (size - 1))
@@ -169,6 +170,8 @@ def _standing(
     by_item = (share * answers.others).sum(axis=1)  # mean belief in a random answer, for each item
     by_answer = answers.sums(answers.others) / n[:, None]  # mean belief in each answer, for a random item
     mean = (given * by_answer).sum(axis=1)
+    # Assigning answers anew leaves sums over an item's and over an answer's beliefs as they are: only the rest can
+    # vary.
     away = answers.others - by_item[:, None] - by_answer[answers.place] + mean[answers.place, None]
     variance = n / np.maximum(n - 1, 1) * answers.sums((share * away**2).sum(axis=1))
     variance[variance < n * _ROUNDING**2] = 0.0  # where no item has another's answer, all answers are believed alike

@@ -150,6 +150,7 @@ def _fitting_gold(
             right = tempered(rows, counts, temperature, smoothing)[np.arange(len(rows)), label]
             for luck in _LUCKS:
                 lucky = (1.0 - luck) * right + luck / rows.shape[1]
+                # Luck has a normal prior in its logarithm, around `LUCK` and one wide, as the temperature has around 1.
                 before = known_before - 0.5 * np.log(luck / LUCK) ** 2 + (_FOR_SMOOTHING if smoothing else 0.0)
                 if (score := float(floored_log(lucky).sum()) + before) > best:
                     best = score

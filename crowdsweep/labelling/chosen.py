@@ -173,14 +173,14 @@ def chosen_of_sweep(
 def _what_ranks(state: JournalState) -> str:
     """Returns what would rank the unranked models; once a sweep has ended, only gold or more labels would."""
     ended = state.status == SweepStatus.DONE
-    return "; gold, or more labels per item, would rank them" if ended else ", or let the sweep go on"
+    return "; gold, or more labels per item, would rank them" if ended else ", or let the sweep continue"
 
 
 def _block(blocks: Sequence[DatasetComparison], dataset: str | None, store: Store) -> DatasetComparison:
     """Returns the comparison on a dataset; where the sweep also has thinned annotations, the comparison on all of
     them."""
     if not blocks:
-        raise BadInput(f"{store}: no trial has finished yet; let the sweep go on, then label")
+        raise BadInput(f"{store}: no trial has finished yet; let the sweep continue, then label")
     fitting = [
         block
         for block in blocks

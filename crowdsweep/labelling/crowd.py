@@ -98,6 +98,7 @@ def _sample(chunks: Callable[[], Iterable[Answers]]) -> Answers:
     every, seen = 1, 0
     kept: dict[str, np.ndarray] = {}
     for part in chunks():
+        # The rows whose number among all chunks is a multiple of `every`.
         rows = slice(-seen % every, None, every)
         fresh = {name: getattr(part, name)[rows] for name in _ROWS}
         kept = {name: np.concatenate([kept[name], fresh[name]]) if kept else fresh[name] for name in _ROWS}

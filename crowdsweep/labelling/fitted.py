@@ -170,7 +170,7 @@ def fit_everything(
     whole = {key: value for key, value in dataset_params.items() if key not in LEAVES_OUT} | {"training": "all"}
     if dataset.seed_dependent:
         raise BadInput(
-            f"dataset {dataset.name}: its crowd is drawn anew from each seed, so that there is no crowd to take labels "
+            f"dataset {dataset.name}: its crowd is drawn from each seed, so there is no single crowd to take labels "
             f"from; write one of them as a folder (`crowdsweep data simulate`) and label that"
         )
     trial = splits.prepare(dataset, whole, seed=0)

@@ -21,7 +21,7 @@ LIKELIEST, LEAST = 20, 0.001
 """Greatest number of classes that are written of an item, and least probability of a class that is written."""
 NOTE = (
     f"of more than {MANY_CLASSES:,} classes annotators are known by one accuracy each, without confusion matrices, and "
-    f"probabilities are written of each item's {LIKELIEST} likeliest classes; join rare classes where you want more"
+    f"probabilities are written of each item's {LIKELIEST} likeliest classes; merge rare classes where you want more"
 )
 
 Column = Float64[np.ndarray, " annotators"]

@@ -28,6 +28,7 @@ def gains(
 ) -> Float64[np.ndarray, "*annotators questions"]:
     """Returns the expected information of one answer by an annotator with this confusion matrix, in bits, at least
     0."""
+    # Mutual information is never negative; the difference of two entropies can be, by rounding.
     return np.maximum(_entropy(posterior @ confusion) - _entropy(confusion) @ posterior.T, 0.0)
 
 

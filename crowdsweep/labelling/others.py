@@ -24,6 +24,7 @@ from crowdsweep.labelling.questions import Questions
 from crowdsweep.labelling.temperature import said_by
 
 CHUNK_ENTRIES = 1 << 18  # numbers per chunk, which a core's cache holds
+# Least probability of an answer: an infinite logarithm could not be subtracted again.
 _LEAST_SAID = 1e-12
 
 Codes = Int64[np.ndarray, " annotators"]
@@ -124,6 +125,8 @@ def answers_and_others(questions: Questions, matrices: Matrices | None) -> Calla
     def chunks() -> Iterator[Answers]:
         for rows in _chunks(questions):
             question = questions.question[rows.own]
+            # Leaving one factor out of a product is subtracting its logarithm: nothing is computed again for each
+            # answer.
             left = total[question] - _of_the_same(rows.place, question, _said(questions, rows, matrices))
             others = normalised_rows(np.maximum(left, 0.0)) if matrices is None else special.softmax(left, axis=1)
             answer, weight = questions.answer[rows.own], questions.weight[rows.own]

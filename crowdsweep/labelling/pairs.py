@@ -83,6 +83,7 @@ def alike_beyond(questions: Questions, matrices: Matrices, names: Sequence[str])
             continue
         compared += 1
         rows, others = alone[one][here], alone[other][there]
+        # All answers less those of the two: what the others say of the item.
         evidence = special.softmax(total[shared] - said[one][here] - said[other][there], axis=1)
         expected = evidence @ (confusion[one] * confusion[other]).sum(axis=1)
         agree = questions.answer[rows] == questions.answer[others]

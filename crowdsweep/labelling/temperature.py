@@ -128,6 +128,7 @@ def _likelihood(unseen: Unseen, believed: Float64[np.ndarray, " rows"]) -> float
     right."""
     size = unseen.probs.shape[1]
     right = said_by(unseen.certainty, believed, size)
+    # An answer's likelihood depends on its `right` alone: counted in 400 bins, the answers may be any number.
     place = np.minimum((right * _BINS).astype(np.int64), _BINS - 1)
     weight = np.bincount(place, unseen.weight, minlength=_BINS)
     there = weight > 0

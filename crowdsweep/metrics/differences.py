@@ -87,9 +87,12 @@ def share_difference_interval(differences: Items) -> tuple[float, float]:
     of_items = differences.mean(axis=0, dtype=np.float64)
     n = n_items + 2
     middle = float(of_items.sum()) / n
+    # The added items: one on which the models agree (0), one that only one of them gets right (1 or -1, 0 on average).
+    # The sum stays as it is, and the sum of squares grows by 1.
     by_items = ((float((of_items**2).sum()) + 1.0) / n - middle**2) / n
     crossed = float(crossed_standard_error(differences[None], all_count=True).variance[0])
     by_seeds = float(differences.mean(axis=1, dtype=np.float64).var(ddof=1)) / n_seeds if n_seeds > 1 else 0.0
+    # What seeds add: the variance over seeds and items less that over items alone.
     variance = by_items + max(crossed - float(of_items.var(ddof=1)) / n_items, 0.0)
     freedom = variance**2 / (by_items**2 / (n_items - 1) + by_seeds**2 / max(n_seeds - 1, 1))
     half = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * variance**0.5

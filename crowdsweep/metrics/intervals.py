@@ -131,6 +131,7 @@ def estimate(
     if info is not None:
         if varies == "seeds" and FEWEST_FOR_SCALE <= n < FEWEST_FOR_SKEWNESS:
             low, high = (float(end[0]) for end in few_seeds_interval(array[None], info.low, info.high))
+        # `min` with the mean: a mean that rounding put outside of the range stays inside its interval.
         low, high = max(low, min(info.low, mean)), min(high, max(info.high, mean))
     return replace(found, low=low, high=high)
 
@@ -194,10 +195,14 @@ def crossed_standard_error(scores: Float[np.ndarray, "rows seeds items"], *, all
     of_seeds = scores.mean(axis=2)
     by_seeds = of_seeds.var(axis=1, ddof=1) / n_seeds
     rest = scores - of_items[:, None, :] - of_seeds[:, :, None] + mean[:, None, None]
+    # The interaction's mean square over seeds × items. The variances of the seeds' and of the items' means hold it once
+    # each, and that of their common mean only once.
     counted_twice = (rest**2).mean(axis=(1, 2)) / ((n_seeds - 1) * (n_items - 1))
+    # What is subtracted is an estimate too, and may be too large; the sum is at least either part.
     variance = np.maximum(by_seeds + by_items - counted_twice, np.maximum(by_seeds, by_items))
     parts = by_seeds**2 / (n_seeds - 1) + by_items**2 / item_freedom
     freedom = np.divide(variance**2, parts, out=np.ones_like(variance), where=parts > 0)
+    # Third central moments of independent parts add up, as variances do.
     third = third + _third_moment(of_seeds) / n_seeds**2
     return StandardError(variance=variance, freedom=np.maximum(freedom, 1.0), skewness=_skewness(third, variance))
 
@@ -326,6 +331,7 @@ def _skewness(third: Numbers, variance: Numbers) -> Numbers:
 
 def _hall(quantile: Numbers, skewness: Numbers) -> Numbers:
     """Returns the inverse of Hall's transformation, g(t) = t + a t² / 3 + a² t³ / 27 + a / 6, at a quantile."""
+    # g(t) = ((1 + a t / 3)³ - 1) / a + a / 6, so that its inverse is a cube root; at a = 0 it is the identity.
     known = np.abs(skewness) > 1e-9
     a = np.where(known, skewness, 1.0)
     return np.where(known, 3.0 / a * (np.cbrt(1.0 + a * (quantile - a / 6.0)) - 1.0), quantile)

@@ -287,7 +287,7 @@ CROWD_METRICS = (
     ),
     _crowd_distance(
         name="js_annotators_crowd",
-        words="JS of annotators, all taken for the crowd",
+        words="JS of annotators, each with the crowd's matrix",
         about="js_annotators with one matrix for every annotator, that of all answers against the model's labels",
         score=_js_annotators_crowd,
     ),
@@ -321,14 +321,14 @@ COST_METRICS = (
         name=SECONDS,
         words="time per trial",
         unit="s",
-        about="a trial's share of the seconds of its batch; beside a metric, an objective of searches",
+        about="a trial's share of the seconds of its batch; together with a metric, an objective of searches",
     ),
     CostMetric(
         name=MEMORY,
         words="memory",
         unit="MiB",
-        about="peak memory of the process while the batch ran, libraries included; beside a metric, an objective of "
-        "searches",
+        about="peak memory of the process while the batch ran, with libraries; together with a metric, an objective "
+        "of searches",
     ),
 )
 
@@ -393,7 +393,7 @@ def check_metric_name(name: str, where: str = "", *, beside: bool = False) -> No
     if name in COSTS:
         if beside:
             return
-        said = f"{name!r} alone finds the fastest or smallest fit, however bad; write a metric before it"
+        said = f"{name!r} alone finds the fastest or smallest fit, however poor; write a metric before it"
         raise BadInput(f"{where + ': ' if where else ''}{said}: [dev_{ACCURACY}, {name}]")
     if info is not None and info.goal is None:
         said = f"metric {name!r} ({info.words}) describes a result and does not say how good it is"

@@ -38,6 +38,7 @@ def sign_flip_p(values: Values, alternative: Alternative = "two-sided") -> float
     above = float(share[max(middle + seen - slack, 0) :].sum())
     if alternative == "greater":
         return min(above, 1.0)
+    # Both tails weigh the same, as the distribution is symmetric; where the sum is about 0, every flip is as far out.
     return min(2.0 * above, 1.0) if seen > slack else 1.0
 
 
@@ -73,6 +74,7 @@ def _whole(values: Values) -> tuple[Int64[np.ndarray, " values"], int]:
         on_lattice = np.round(values * parts)
         if np.abs(values * parts - on_lattice).max() < 1e-4:
             return on_lattice.astype(np.int64), 0
+    # Each rounded value is off by half a step at most, and a sum of n of them by n / 2.
     step = np.abs(values).sum() / _GRID
     return np.round(values / step).astype(np.int64), (len(values) + 1) // 2
 

@@ -114,6 +114,7 @@ class PowerLaw:
             return Predicted(refused=f"not within {FARTHEST:g} times the most labels that were tried")
         off = np.random.default_rng(0).normal(0.0, self._off(value), len(self.draws))
         lasts = self.last_draws - at(self.draws, self.most) if beyond else 0.0
+        # `inverted_cdf` returns one of the draws: between infinite ones nothing can be interpolated.
         needed = np.quantile(_inverse(self.draws, target - lasts + off), _TAILS, method="inverted_cdf")
         low, high = min(float(needed[0]), value), max(float(needed[1]), value)
         return Predicted(value=value, low=low, high=high if high <= farthest else float("inf"))
@@ -141,7 +142,9 @@ def fit(
     if len(labels) < FEWEST_NUMBERS:
         return f"fewer than {FEWEST_NUMBERS} numbers of labels were scored"
     if len(labels) == FEWEST_NUMBERS and labels[-1] < _WIDE * labels[0]:
-        return f"{FEWEST_NUMBERS} numbers of labels within a factor of {labels[-1] / labels[0]:.2g} tell too little"
+        return (
+            f"{FEWEST_NUMBERS} numbers of labels within a factor of {labels[-1] / labels[0]:.2g} are too close together"
+        )
     x, rise = np.array(labels, dtype=np.float64), float(means[-1] - means[0])
     if rise <= 0 or np.quantile(draws[:, -1] - draws[:, 0], _TAILS[0]) <= 0:
         return "no rise with more labels, or one that may be chance"
@@ -177,9 +180,11 @@ def _fitted(x: Float64[np.ndarray, " settings"], y: Draws, highest: float) -> La
     drop = np.maximum(-((y - centre) @ spread.T) / (spread**2).sum(axis=1), 0.0)
     top = centre + drop * basis.mean(axis=1)
     if np.isfinite(highest):
+        # With the top held at the metric's bound, the drop alone is fitted again.
         bounded = np.maximum((highest - y) @ basis.T / (basis**2).sum(axis=1), 0.0)
         drop, top = np.where(top > highest, bounded, drop), np.minimum(top, highest)
     errors = np.zeros(drop.shape)
+    # One number of labels at a time: all at once would be a table of draws × rates × numbers of labels.
     for place in range(len(x)):
         errors += (top - drop * basis[:, place] - y[:, place, None]) ** 2
     best = errors.argmin(axis=1)

@@ -41,6 +41,7 @@ def resampled_means(
     flat = scores.reshape(settings * n_seeds, n_items).astype(np.float64)
     sums = flat if blocks == n_items else _sums(flat, blocks)
     sizes = np.bincount(block, minlength=blocks).astype(np.float64)
+    # s² (1 / n + f / (1 - f)) is s² / n times the square of this.
     overlap = (1.0 + n_seeds * heldout / (1.0 - heldout)) ** 0.5 if heldout else 1.0
     found = np.empty((draws, settings))
     step = max(1, _CHUNK_NUMBERS // blocks)
@@ -50,6 +51,8 @@ def resampled_means(
         by_seed = (weights @ sums.T / (weights @ sizes)[:, None]).reshape(number, settings, n_seeds)
         found[start : start + number] = (by_seed * _weights(number, n_seeds, rng, overlap)[:, None, :]).sum(axis=2)
     if rights and n_items > 1:
+        # The sum of two items that are right or wrong at random has the variance 1/2; here it is part of n + 2 items'
+        # mean.
         found += rng.normal(0.0, 0.5**0.5 / (n_items + 2), found.shape)
     return found
 
@@ -60,11 +63,14 @@ def _weights(draws: int, n: int, rng: np.random.Generator, wider: float = 1.0) -
         return np.ones((draws, 1))
     drawn = rng.standard_exponential((draws, n))
     drawn /= drawn.sum(axis=1, keepdims=True)
+    # Dirichlet weights give a mean the variance Σ(x - x̄)² / (n (n + 1)); stretched about 1 / n by this root they give
+    # it Σ(x - x̄)² / (n (n - 1)), which is s² / n.
     return 1.0 / n + (drawn - 1.0 / n) * wider * ((n + 1.0) / (n - 1.0)) ** 0.5
 
 
 def _sums(flat: Float64[np.ndarray, "rows items"], blocks: int) -> Float64[np.ndarray, "rows blocks"]:
     """Returns the sum of each block, item i being in block i modulo their number."""
+    # Filled up to whole rounds of the blocks, one reshape groups the items; zeros add nothing to a sum.
     padded = np.zeros((len(flat), -(-flat.shape[1] // blocks) * blocks))
     padded[:, : flat.shape[1]] = flat
     return padded.reshape(len(flat), -1, blocks).sum(axis=1)

@@ -117,8 +117,10 @@ class StackedAnswers:
             counts = counts * (batch.mask.flatten() > 0)
         given = self._answers_of(batch)
         places = torch.arange(n_replicas * size, device=self._device)
+        # With the size from the CPU, a GPU is not waited for to count.
         item = torch.repeat_interleave(places, counts, output_size=int(given.sum()))
         before = torch.cumsum(counts, 0) - counts
+        # The ranges first:first + counts, one behind the other: a running number, shifted for each item.
         row = torch.arange(len(item), device=self._device) + take_rows(first - before, item)
         return BatchAnswers(
             place=item // size,

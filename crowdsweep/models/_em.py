@@ -120,10 +120,12 @@ def confusion_columns(crowds: StackedCrowds, posterior: ItemProbs, pseudo_answer
 def columns_of_counts(crowds: StackedCrowds, counts: ColumnProbs, pseudo_answers: PseudoAnswers) -> ConfusionColumns:
     """Returns the confusion matrices of these counts of answers; `counts` is overwritten."""
     totals, probs = crowds.annotator_sums(counts), counts
+    # The sum of a whole row: observed columns, and every cell's pseudo-answers, which unobserved columns consist of.
     mass = totals + pseudo_answers.sum(axis=2)[crowds.annotator_replica]
     without, added = mass == 0, _by_replica_and_label(pseudo_answers)
     mass[without] = 1.0
     any_without, any_added = bool(without.any()), bool(added.any())
+    # Part by part, so that the five operations on a part find it in the core's cache.
     for part in chunks(len(probs), crowds.n_classes, IN_CACHE):
         rows, annotator = probs[part], crowds.column_annotator[part]
         if any_added:
@@ -153,6 +155,7 @@ def normalised(
     rows = log_joint.reshape(-1, n_classes)
     posterior, evidence = rows if in_place else np.empty_like(rows), np.empty(len(rows))
     for part in chunks(len(rows), n_classes, IN_CACHE):
+        # log-sum-exp: with each row's largest entry moved to 0, exp cannot overflow, and no row sums to 0.
         largest = _largest(rows[part])
         own = np.subtract(rows[part], largest[:, None], out=posterior[part])
         mass = np.exp(own, out=own) @ np.ones(n_classes)
@@ -205,6 +208,7 @@ def mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after:
     observed = np.diff(crowds.annotator_column_pointers)
     rows = after.pseudo_answers.sum(axis=2)[crowds.annotator_replica]
     flat = [ratio(rows / crowds.n_classes, part.totals + rows, at_zero=0.0) for part in (before, after)]
+    # With even pseudo-answers an annotator's unobserved columns are all the same: one stands for all of them.
     changes += (crowds.n_classes - observed) * (np.abs(flat[1] - flat[0]) / (flat[0] + 1e-7)).sum(axis=1)
     active = crowds.replica_sums_of_annotators(np.ones(crowds.n_annotators))
     return crowds.replica_sums_of_annotators(changes) / np.maximum(active * crowds.n_classes**2, 1.0)
@@ -287,6 +291,7 @@ class SparseConfusions:
         starts = self.pointers[known]
         lengths = self.pointers[known + 1] - starts
         place = np.repeat(where, lengths)
+        # The ranges starts[p]:starts[p] + lengths[p], one behind the other: a running number, shifted in each range.
         columns = np.arange(len(place)) + np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
         matrices[place, :, self.label[columns]] = self.probs[columns]
         return matrices
@@ -346,6 +351,8 @@ def annotator_model(
     mass, labelled = totals + pseudo_answers.sum(axis=1), crowds.label_indicator[columns_here]
     answers = np.zeros((crowds.n_classes, crowds.n_classes))
     for part in chunks(len(label), crowds.n_classes):
+        # Counts are recovered from probabilities, p × mass - pseudo-answers, so that no table of counts is kept beside
+        # them; rounding can leave them just below 0.
         rows = mass.take(annotator[part], axis=0, mode="clip")
         rows *= probs[part]
         rows -= pseudo_answers.T.take(label[part], axis=0, mode="clip")

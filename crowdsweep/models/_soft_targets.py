@@ -95,6 +95,7 @@ class DenseSoftTargets:
         wanted, shares, totals = (part[batch.step] for part in batch.block.once(self._laid_out))
         masks = [batch.kept(dropout.name) for dropout in self._network.dropouts]
         probs = self._network.write_gradients(values, batch.take(self._rows.inputs), shares, totals, masks)
+        # A probability that was rounded to 0 has the logarithm -inf, and a target of 0 times that would be NaN.
         return -(wanted * probs.clamp_(min=1e-30).log_()).sum(dim=(1, 2)), batch.sizes
 
     def _laid_out(

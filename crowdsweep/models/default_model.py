@@ -21,5 +21,5 @@ def default_model(dataset: CrowdDataset) -> tuple[str, str]:
     item = rows.item[rows.pair_starts] if dataset.scale == "multilabel" else rows.item
     n = np.bincount(item)
     if (n > 1).sum() < min((n == 1).sum(), _ENOUGH):
-        return "majority-vote", "most items have one label, which hardly tells how annotators err"
+        return "majority-vote", "most items have one label, which says little about how annotators err"
     return DEFAULT_MODEL, "the default for labels alone"

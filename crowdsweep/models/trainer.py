@@ -158,6 +158,8 @@ class ReplicaTrainer:
         leaves = self._leaves_of(view)
         with torch.enable_grad():
             lost, weight = loss(Values(leaves, gathered), batch)
+            # A replica's parameters are in its own term alone, so the sum's gradients are those of each term: one
+            # backward pass.
             mean = (lost / weight).sum()
         rows = list(gathered.touched.values())
         ends = [*leaves.values(), *(touched.values for touched in rows)]

@@ -130,7 +130,7 @@ def _loaded(text: bytes) -> Any:
 
 
 _NEWER = ". A newer crowdsweep wrote it: upgrade, then try again"
-_OLDER = ". It is of a time before the first release: run the sweep again, into another folder"
+_OLDER = ". It is from before the first release: run the sweep again, into another folder"
 
 
 def _dumps(value: Any) -> str:

@@ -13,7 +13,7 @@ class Flag(StrEnum):
 
 
 _WORDS = {
-    Flag.PERMUTED: "its classes are those of the votes in another order",
+    Flag.PERMUTED: "its classes are those of the votes, permuted",
     Flag.COLLAPSED: "it agrees with the votes no better than the same class for every item would",
     Flag.WORSE_THAN_VOTE: "it is right far less often than majority vote, on gold or on held-out answers",
 }

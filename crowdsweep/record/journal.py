@@ -87,6 +87,7 @@ class Journal:
             if self._failed:
                 raise self._failed
             try:
+                # The disk first: the state never has an event that a crash could take back.
                 self._rows.append_rows([encode(event) for event in fresh])
             except JournalError as error:
                 self._failed = error

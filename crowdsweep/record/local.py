@@ -98,6 +98,7 @@ class LocalRows:
             with suppress(OSError):  # if this fails, the next reader drops the partial row
                 os.ftruncate(self._file, self._end or 0)
             raise _not_written(self._path, error) from error
+        # After the fsync only: a row that is not durable is no part of the chain that the next one names.
         self._link, self._end = link, (self._end or 0) + len(lines)
 
     def put(self, folder: str, files: Mapping[str, bytes]) -> None:
@@ -182,6 +183,7 @@ class LocalRows:
             _log.warning("%s: dropped a torn tail: %d bytes from byte %d on", self._path, size - good, good)
             os.ftruncate(file, good)
             os.fsync(file)
+        # A write that was cut off just before its newline left a whole row, which is valid and only has to be ended.
         if not good or os.pread(file, 1, good - 1) == b"\n":
             return good
         _write_all(file, b"\n")
@@ -192,8 +194,8 @@ class LocalRows:
         found = _lstat(self._path)
         if found is None or _identity(found) != self._named:
             raise JournalError(
-                f"{self._path}: was removed or replaced while this driver wrote it; it stops, and has written nothing "
-                f"into the new file. Put the right file in place, then run the same sweep again"
+                f"{self._path}: was removed or replaced while this driver wrote it; the driver stops, and has not "
+                f"written to the new file. Put the right file back, then run the same sweep again"
             )
         return found
 
@@ -202,8 +204,8 @@ class LocalRows:
         found = self._check_in_place()
         if found.st_size != self._end:
             raise JournalError(
-                f"{self._path}: was changed by somebody else while this driver wrote it (it has {found.st_size} bytes, "
-                f"not {self._end}); the driver stops. See who did, then run the same sweep again"
+                f"{self._path}: was changed by another program while this driver wrote it (it has {found.st_size} "
+                f"bytes, not {self._end}); the driver stops. Find out by whom, then run the same sweep again"
             )
 
 
@@ -236,7 +238,7 @@ def _stands(folder: int, name: str, size: int) -> bool:
 def _words(error: OSError) -> str:
     """Returns the message of an error; for a link in the place of a file, one that names the link."""
     if error.errno == errno.ELOOP and error.filename is not None:
-        return f"{error.filename} is a link, and a store's record is no link; put the file itself in its place"
+        return f"{error.filename} is a link, and a store's record may not be a link; put the file itself in its place"
     return str(error)
 
 
@@ -255,6 +257,8 @@ def _identity(file: os.stat_result) -> tuple[int, int]:
 def _open_locked(path: Path) -> int:
     """Opens or creates the journal, locks it, and makes sure that the path still leads to the locked file."""
     while True:
+        # flock locks the file that was opened, not its name: if another one was renamed to that name in between, the
+        # lock guards nothing, and the name is opened again.
         descriptor = _open(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -273,6 +277,8 @@ def _open_locked(path: Path) -> int:
 
 
 def _open(path: Path) -> int:
+    # O_APPEND: a write goes to the end, wherever something was read. O_NOFOLLOW: a link in the file's place is an
+    # error.
     return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
 
 
@@ -286,10 +292,10 @@ def _sync_folder(path: Path) -> None:
 
 def _not_written(path: Path, error: OSError) -> JournalError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "make room" if full else "put a folder there" if isinstance(error, UnexpectedLink) else "see to the disk"
+    advice = "make room" if full else "put a folder there" if isinstance(error, UnexpectedLink) else "check the disk"
     return JournalError(
-        f"{path}: could not be written ({error.strerror}). What stands in the store is safe: {advice}, then run the "
-        f"same sweep again and it goes on"
+        f"{path}: could not be written ({error.strerror}). What is in the store is safe: {advice}, then run the "
+        f"same sweep again to continue"
     )
 
 
@@ -328,7 +334,7 @@ def _who(lock: Path) -> str:
             told = json.loads(file.read(1000))
         return f"pid {told['pid']} on {told['host']} since {told['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # the driver has not written it yet, or the file was deleted
-        return "one that does not say who it is"
+        return "an unknown driver"
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -59,7 +59,7 @@ def is_thinned(dataset_params: str) -> bool:
 
 def told_words(counts: Mapping[str, int]) -> str:
     """Returns a text with the number of points that a search was told from each earlier sweep; empty for none."""
-    parts = [f"{counted(n, 'point')} told from {source}" for source, n in counts.items()]
+    parts = [f"{counted(n, 'point')} taken from {source}" for source, n in counts.items()]
     return ", ".join(parts)
 
 

@@ -25,7 +25,7 @@ _PACK = re.compile(rf"{PACKS}/([0-9]{{12}})-([0-9]{{12}})\.rows")
 _OPENING = b'{"object":'
 _LONGEST_HEAD = 4096  # bytes
 _ADVICE = (
-    "Nothing was changed. `crowdsweep repair` on the store goes by the rows that can be read, and keeps all objects as "
+    "Nothing was changed. `crowdsweep repair` on the store uses the rows that can be read, and keeps all objects as "
     "they are; what the others held is run again"
 )
 
@@ -55,7 +55,7 @@ class Head:
 
     def __post_init__(self) -> None:
         if self.object < 1 or self.rows < 0 or self.pid < 1 or not re.fullmatch("[0-9a-f]{32}", self.writer):
-            raise ValueError("no driver writes so")
+            raise ValueError("no driver writes this")
 
     def line(self) -> bytes:
         """Returns the head as a line of JSON, with its newline."""
@@ -96,6 +96,8 @@ def spans_of(names: Iterable[str]) -> list[Span]:
         longest[first] = max(last, longest.get(first, 0))
     spans: list[Span] = []
     following = 1
+    # Packs are optional, and a repaired journal has a longer one beside the old: a chain from 1 on covers each object
+    # once.
     while following in longest and longest[following] >= following:
         spans.append(Span(following, longest[following]))
         following = longest[following] + 1
@@ -115,8 +117,8 @@ def number_of(name: str, place: str) -> int:
     match = _OBJECT.fullmatch(name)
     if match is None:
         raise JournalDamaged(
-            f"{place}/{name}: expected the objects of a journal alone below {place}/{JOURNAL}, and no crowdsweep wrote "
-            f"this one. Nothing was changed: move it away, or give another store"
+            f"{place}/{name}: expected the objects of a journal alone below {place}/{JOURNAL}, and crowdsweep did not "
+            f"write this one. Nothing was changed: move it away, or give another store"
         )
     return int(match[1])
 
@@ -135,7 +137,7 @@ def numbers_of(names: Sequence[str], after: int, place: str) -> list[int]:
     numbers = [number_of(name, place) for name in names]
     for expected, number in enumerate(numbers, start=after + 1):
         if number != expected:
-            raise JournalDamaged(f"{place}/{object_name(expected)}: is gone, and later ones are there. {_ADVICE}")
+            raise JournalDamaged(f"{place}/{object_name(expected)}: is missing, and later ones exist. {_ADVICE}")
     return numbers
 
 
@@ -171,7 +173,7 @@ def written_in(content: bytes, first: int, last: int, place: str) -> Iterator[Wr
         head = head_of(line) if line.endswith(b"\n") else None
         where = place if first == last else f"{place}, object {number}"
         if head is None or head.object != number or number > last:
-            raise JournalDamaged(f"{where}: does not begin as a driver begins it. {_ADVICE}")
+            raise JournalDamaged(f"{where}: does not begin as a driver writes it. {_ADVICE}")
         rows = list(islice(lines, head.rows))
         if len(rows) < head.rows or not all(row.endswith(b"\n") for row in rows):
             raise JournalDamaged(f"{where}: ends before the last of its {head.rows} rows. {_ADVICE}")

@@ -97,8 +97,8 @@ class ObjectRows:
                 raise self._taken_over(number)
             if number < self._number:
                 raise JournalError(
-                    f"{self._objects.place}: the server does not list what it has just been given, and no journal can "
-                    f"be kept so: give a store that does, as S3, GCS and Azure do"
+                    f"{self._objects.place}: the server does not list an object that was just written, so a journal "
+                    f"cannot be kept there: give a store that does, such as S3, GCS or Azure"
                 )
             self._link, self._is_read = link, True
             self._pack()
@@ -205,10 +205,12 @@ class ObjectRows:
         try:
             if not self._created(me.object, me.line()):
                 raise self._locked(head_of(self._objects.get(object_name(me.object)) or b""))
+            # A second creation has to fail, as the object exists: this tests the one guarantee that keeps two drivers
+            # apart.
             if self._objects.create(object_name(me.object), me.line()):  # the server ignored the condition
                 raise JournalError(
-                    f"{self._objects.place}: the server writes over objects that it was asked to create where none "
-                    f"stands (If-None-Match), so that two drivers could write at once: give a store that knows "
+                    f"{self._objects.place}: the server overwrites objects that it was asked to create only where none "
+                    f"exists (If-None-Match), so two drivers could write at once: give a store that supports "
                     f"conditional writes, as S3, GCS and Azure do"
                 )
         except BaseException:
@@ -226,6 +228,8 @@ class ObjectRows:
             try:
                 if self._objects.create(name, content):
                     return True
+                # It exists. It may be this driver's own, written by a try whose answer was lost: contents name their
+                # writer.
                 return self._objects.get(name) == content
             except JournalError as error:
                 if not tries_left:
@@ -277,8 +281,8 @@ class ObjectRows:
         """Returns the error of a driver that finds the next number taken; its later writes raise it again."""
         content = self._objects.get(object_name(number))
         self._failed = JournalLocked(
-            f"{self._objects.place}: another driver has gone on with this sweep: {_who(head_of(content or b''))}. This "
-            f"one stops; what it had not written yet it told nobody, and the other runs it"
+            f"{self._objects.place}: another driver has continued this sweep: {_who(head_of(content or b''))}. This "
+            f"one stops; results that it had not written yet are lost, and the other driver runs those trials again"
         )
         return self._failed
 
@@ -328,5 +332,5 @@ def _is_sound(content: bytes, span: Span) -> bool:
 
 def _who(driver: Head | None) -> str:
     if driver is None:
-        return "one that does not say who it is"
+        return "an unknown driver"
     return f"pid {driver.pid} on {driver.host} since {driver.since}"

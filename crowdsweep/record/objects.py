@@ -297,7 +297,7 @@ def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
         return from_url(str(replace(place, parts=())), **more)
     except (BaseError, ValueError, OSError) as error:
         raise BadInput(
-            f"{place}: what the environment says of this store is not enough: {_said(error)}; "
+            f"{place}: the environment lacks settings for this store: {_said(error)}; "
             f"docs/pages/how-to/use-an-object-store.md has the variables that each kind of store needs"
         ) from None
 
@@ -360,8 +360,8 @@ def _words(place: StoreUri, error: BaseException) -> str:
         return _no_bucket(place)
     if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
         return (
-            f"{place}: the server lets these credentials do no such thing ({said}). Reading, writing, listing and "
-            f"removing objects below the prefix must be allowed; see to the credentials, then do the same again"
+            f"{place}: the server does not permit this with these credentials ({said}). Reading, writing, listing and "
+            f"removing objects below the prefix must be allowed; check the credentials, then do the same again"
         )
     if re.search(r"169\.254\.169\.254|metadata\.google|credential", str(error), re.IGNORECASE):
         return (
@@ -370,8 +370,8 @@ def _words(place: StoreUri, error: BaseException) -> str:
             f"AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY), then do the same again"
         )
     return (
-        f"{place}: the object store gave no answer that helps ({said}). What stands in the store is safe: see to the "
-        f"server and the network, then do the same again and it goes on"
+        f"{place}: the object store failed ({said}). What is in the store is safe: check the server "
+        f"and the network, then do the same again to continue"
     )
 
 

@@ -98,7 +98,7 @@ def _repaired_file(store: Path) -> Repaired:
     except JournalError:
         raise
     except OSError as error:
-        raise JournalError(f"{file}: could not be repaired, and stands as it was: {error}") from error
+        raise JournalError(f"{file}: could not be repaired, and is unchanged: {error}") from error
     finally:
         rows.close()
 
@@ -203,8 +203,8 @@ def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
     is_sound = is_sound and not lost
     if not kept and not is_sound:
         raise JournalError(
-            f"{place}: not one row of it can be read; it stands as it was. Put a copy of the journal in its place, or "
-            f"move it away and begin anew"
+            f"{place}: not one row of it can be read; it is unchanged. Put a copy of the journal in its place, or "
+            f"move it away and start again"
         )
     return _Salvaged(
         rows=sorted(kept, key=lambda row: row.after.number),

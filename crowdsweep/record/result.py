@@ -75,7 +75,7 @@ class StoppedEarly:
     def __str__(self) -> str:
         return (
             f"after step {self.step}: its best score so far, {self.best:.6g}, is worse than {self.bar:.6g}, "
-            f"made of {self.n_rivals} earlier fits"
+            f"taken from {self.n_rivals} earlier fits"
         )
 
 

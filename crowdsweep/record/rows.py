@@ -147,6 +147,7 @@ def seal(text: str, after: Link) -> bytes:
         text: the row, a JSON object with at least one field.
         after: the row before it.
     """
+    # The row's own opening brace is dropped: the line opens with one before its checksum.
     body = _place_behind(after) + text.encode("utf-8", "surrogatepass")[1:]
     return b'%s%08x",%s\n' % (_OPENING, crc32(body), body)
 
@@ -203,6 +204,8 @@ def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Gene
     """
     (number, before), end = after, 0
     for line in lines:
+        # The head that a valid line must have is computed from the chain and compared, so that no line has to be
+        # parsed.
         crc = b"%08x" % crc32(line[_BODY:-1])
         head = b'{"crc":"%s","n":%d,"prev":"%s",' % (crc, number + 1, before)
         if line.startswith(head) and line.endswith(b"\n"):  # fast path; other lines are examined closely
@@ -217,8 +220,8 @@ def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Gene
                 raise JournalDamaged(f"{_where(source, link, end)} {_why_not(line)}. {_ADVICE}")
             if row.after != link:
                 raise JournalDamaged(
-                    f"{_where(source, link, end)} says that it is row {row.after.number + 1}, written behind another "
-                    f"than now stands before it: rows were taken out, doubled or moved. {_ADVICE}"
+                    f"{_where(source, link, end)} says that it is row {row.after.number + 1}, written after another row "
+                    f"than the one now before it: rows were removed, repeated or moved. {_ADVICE}"
                 )
             text, crc = row.text, row.crc
         number, before, end = number + 1, crc, end + len(line)
@@ -231,13 +234,13 @@ def _place_behind(link: Link) -> bytes:
 
 
 WAY_ON = (
-    "Its checksum agrees: something else than crowdsweep wrote it. Nothing was changed. If you trust the rest, take "
-    "this row (a line) out of the file and have `crowdsweep repair` go by the others; what it held is run again"
+    "Its checksum agrees: a program other than crowdsweep wrote it. Nothing was changed. If you trust the rest, take "
+    "this row (a line) out of the file and have `crowdsweep repair` use the others; what it held is run again"
 )
 """Advice on a row that no driver wrote."""
 
 _ADVICE = (
-    "Nothing was changed. `crowdsweep repair` on its folder keeps a copy and goes by the rows that can be read; "
+    "Nothing was changed. `crowdsweep repair` on its folder keeps a copy and uses the rows that can be read; "
     "what the others held is run again"
 )
 
@@ -256,7 +259,7 @@ def _is_torn(line: bytes) -> bool:
 def _why_not(line: bytes) -> str:
     """Returns a description of what is wrong with a line."""
     if unseal(line.removeprefix(BYTE_ORDER_MARK).rstrip(b"\r\n") + b"\n"):
-        return "cannot be read as it stands: an editor or a transfer changed its line ends, or put a mark before it"
+        return "cannot be read: an editor or a transfer changed its line ends, or put a byte order mark before it"
     if line.startswith(_OPENING):
         return "cannot be read: the file was changed after it was written, or its disk fails"
     return "is not a row of a journal: the file was changed after it was written, or is another file"

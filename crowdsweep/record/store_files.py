@@ -75,14 +75,14 @@ def check_journal_goes_here(store: Path) -> None:
         for own in (ARTIFACTS, CHECKPOINTS):
             if is_link(folder, own):
                 raise JournalError(
-                    f"{store / own}: expected a folder, got a link; what is written into a store goes through none. "
-                    f"Put a folder in its place (the store itself may be a link)"
+                    f"{store / own}: expected a folder, got a link; crowdsweep does not write through links. Put a "
+                    f"folder in its place (the store itself may be a link)"
                 )
         is_new = not has_record(folder)
         if is_new and not _is_lock(beginning_of(folder, LOCK_FILE, _LOOKED_AT) or b""):
             raise NotOurs(
-                f"{store / LOCK_FILE}: expected who writes a sweep, got something else, and there is no record beside "
-                f"it. Nothing was touched: move it away, or give another folder"
+                f"{store / LOCK_FILE}: expected a lock file of crowdsweep, got something else, and there is no record "
+                f"beside it. Nothing was touched: move it away, or give another folder"
             )
         if is_new and store.is_symlink():
             _check_behind_link(store, folder)

@@ -88,9 +88,8 @@ def store_named(given: str | Path | StoreUri) -> Store:
         return _uri(found[1].lower(), found[2])
     elif (scheme := text.partition(":")[0].lower()) in SCHEMES and ":" in text:
         raise BadInput(
-            f"{scheme}:…: expected a folder, or the URI of a store as text ({_EXAMPLES}), got something between the "
-            f"two: a URI has two slashes behind its colon, and has lost a slash where a path was made of it; call a "
-            f"folder otherwise"
+            f"{scheme}:…: expected a folder, or the URI of a store as text ({_EXAMPLES}), got neither: a URI "
+            f"has two slashes after its colon (a path made of a URI loses one); a folder needs another name"
         )
     check_path(text, "a file or folder")
     return Path(text)

@@ -262,7 +262,7 @@ def _categorical(shape: Mapping[str, Any], where: Where) -> Choice:
     values = tuple(_plain(value, where.at(index)) for index, value in enumerate(given))
     for index, value in enumerate(values):
         if Choice(values).index(value) != index:
-            raise SpaceError(where.at(index).says(f"{value!r} stands twice in this list; keep one"))
+            raise SpaceError(where.at(index).says(f"{value!r} appears twice in this list; keep one"))
     return Choice(values)
 
 

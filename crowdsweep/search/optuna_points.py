@@ -107,7 +107,7 @@ class OptunaPoints:
         if not 0 <= number < len(self._trials):
             raise ValueError(f"expected the number of a proposal below {len(self._trials)}, got {number}")
         if number in self._told:
-            raise ValueError(f"expected a proposal that was not told yet, got {number} again")
+            raise ValueError(f"expected a proposal without a result, got {number} again")
         values = () if value is None else (value, *further)
         if len(values) not in (0, len(self._goals)):
             raise ValueError(f"expected a value of each of {len(self._goals)} objectives, got {len(values)}")

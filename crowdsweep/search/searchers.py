@@ -44,7 +44,7 @@ def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = Fa
         return tpe, f"the space has more than {GP_DIMENSIONS} hyper-parameters"
     if limit > GP_POINTS:
         return tpe, f"the budget is more than {GP_POINTS} points"
-    return replace(sampler, kind="gp"), "a small space of numbers alone"
+    return replace(sampler, kind="gp"), "a small space of numbers only"
 
 
 def make_searcher(

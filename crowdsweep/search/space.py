@@ -109,7 +109,9 @@ class Space:
         """
         if self.size is None:
             infinite = next(name for name, dimension in self.dimensions.items() if dimension.size is None)
-            raise SpaceError(f"cannot list every point: {infinite} is a range of fractions; give values, or q_uniform")
+            raise SpaceError(
+                f"cannot list every point: {infinite} is a range of real numbers; give values, or q_uniform"
+            )
         yield from self._points(list(self.dimensions), {})
 
     def fixing(self, params: Mapping[str, Any]) -> "Space":
@@ -148,12 +150,12 @@ class Space:
         for name, dimension in self.dimensions.items():
             inner = where.at(name)
             if name in params:
-                raise SpaceError(inner.says(f"{name!r} is both fixed in params and searched; keep one"))
+                raise SpaceError(inner.says(f"{name!r} is both fixed in params and searched; remove one"))
             given = {**params, **self._admitting(name)}
             if isinstance(dimension, IntRange) and dimension.shorthand and _takes_fractions(model, name, given):
                 raise SpaceError(
                     inner.says(
-                        f"{name!r} takes fractions, but min {dimension.low} and max {dimension.high} mean whole"
+                        f"{name!r} takes real numbers, but min {dimension.low} and max {dimension.high} mean whole"
                         f" numbers; write {dimension.low}.0 and {dimension.high}.0, or distribution: int_uniform"
                     )
                 )
@@ -300,7 +302,7 @@ def _in_order(dimensions: Mapping[str, Dimension], when: Mapping[str, When], whe
         sorter.prepare()
     except CycleError as error:
         cycle = " → ".join(error.args[1])
-        raise SpaceError(where.says(f"conditions that go round in a circle: {cycle}; drop one `when`")) from None
+        raise SpaceError(where.says(f"circular conditions: {cycle}; remove one `when`")) from None
     order: list[str] = []
     while sorter.is_active():
         ready = sorted(sorter.get_ready())

@@ -117,7 +117,7 @@ def _sentences(
     of_model = {labels: gain for (model, labels), gain in gains.items() if model == name}
     labels = max(sorted(of_model), key=lambda number: of_model[number].mean)
     gain, point = of_model[labels], adaptive[name][labels]
-    start = f"{group.dataset}: {name} with {labels} labels per item on average, given where they tell most"
+    start = f"{group.dataset}: {name} with {labels} labels per item on average, given where they are most informative"
     sure = gain.low is not None and gain.low > 0
     if not sure:
         said = "no more than chance explains" if gain.mean > 0 else "nothing"
@@ -148,9 +148,8 @@ def _target_sentence(
         return []
     evenly = told[1] or "not with any number tried"
     aim = number_words(target or 0.0, group.metric)
-    return [
-        f"{group.dataset}: to reach {aim} with labels given where they tell most: {told[0]}; given evenly: {evenly}."
-    ]
+    start = f"{group.dataset}: to reach {aim} with labels given where they are most informative"
+    return [f"{start}: {told[0]}; given evenly: {evenly}."]
 
 
 def _reached_words(group: Group, models: ModelsAlong, target: float | None, prices: Prices | None) -> str:

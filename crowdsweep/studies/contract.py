@@ -226,7 +226,7 @@ def check_settings(template: StudyTemplate, given: Mapping[str, Any], where: str
     """
     for name in given:
         if name not in template.knobs:
-            raise UnknownName(f"knob of template {template.name}", name, template.knobs, where)
+            raise UnknownName(f"setting of template {template.name}", name, template.knobs, where)
     checked: dict[str, Any] = {}
     for name, knob in template.knobs.items():
         value = given.get(name, knob.default)
@@ -265,7 +265,7 @@ def expand_datasets(
         if param in entry.params:
             raise SweepFileError(
                 f"{config.source or config.name}: datasets: {entry.name} sets {param!r}, which is the axis of this "
-                f"study; expected it among the study's knobs only"
+                f"study; expected it among the study's settings only"
             )
         expanded += [
             entry if value is None else replace(entry, params={**entry.params, param: value}) for value in values

@@ -87,7 +87,7 @@ def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, pr
     numbers: list[StudyNumber] = []
     for name, law in laws.items():
         if isinstance(law, str):
-            rows.append([name, None, None, *([None, None] if priced else []), f"not told: {law}"])
+            rows.append([name, None, None, *([None, None] if priced else []), f"not predicted: {law}"])
             numbers.append(_number(group, name, "gain", note=law))
             continue
         for start, end in further(law):
@@ -160,7 +160,7 @@ def _row(group: Group, model: str, step: tuple[float, float], gain: Predicted, c
     told = f"{number_words(step[0])} → {number_words(step[1])}"
     money_cells: list[Cell] = [] if cost is None else [money(cost), None]
     if gain.refused:
-        return [model, told, None, *money_cells, f"not told: {gain.refused}"]
+        return [model, told, None, *money_cells, f"not predicted: {gain.refused}"]
     if cost is not None:
         money_cells[1] = point_cost_words(cost_of_a_point(cost, gain))
     return [model, told, gain_words(gain, group.metric), *money_cells, ""]
@@ -179,7 +179,7 @@ def _sentences(
         return [], {}
     law, start = laws[name], f"{group.dataset}: what more labels than were tried would bring {name}"
     if isinstance(law, str):
-        return ([f"{start} is not told: {law}."] if len(competitors[name]) >= FEWEST_NUMBERS else []), {}
+        return ([f"{start} is not predicted: {law}."] if len(competitors[name]) >= FEWEST_NUMBERS else []), {}
     gains = {step: law.gain(step[1]) for step in further(law)}
     told = [
         f"{number_words(a)} → {number_words(b)} labels per item: {gain_words(gain, group.metric)}"
@@ -187,7 +187,7 @@ def _sentences(
         if not gain.refused
     ]
     if not told:
-        return [f"{start} is not told: {next(iter(gains.values())).refused}."], {}
+        return [f"{start} is not predicted: {next(iter(gains.values())).refused}."], {}
     found = [f"{group.dataset}: {name} by its fitted curve, {'; '.join(told)}."]
     step = {group.dataset: f"By its fitted curve {name} would gain, {'; '.join(told)}."}
     return [*found, *_target_sentence(group, name, law, target)], step
@@ -200,7 +200,9 @@ def _target_sentence(group: Group, name: str, law: PowerLaw, target: float | Non
     needed, aim, farthest = law.labels_for(target), show_number(target, group.metric), int(FARTHEST * law.most)
     start = f"{group.dataset}: by its fitted curve {name}"
     if needed.refused:
-        return [f"{start} does not reach {aim} % with {farthest} labels per item, and no curve tells farther."]
+        return [
+            f"{start} does not reach {aim} % with {farthest} labels per item, and no curve can be extrapolated farther."
+        ]
     high = f"more than {farthest}" if needed.high == float("inf") else f"{np.ceil(needed.high):.0f}"
     told = f"{np.ceil(needed.value):.0f} labels per item ({np.ceil(needed.low):.0f} to {high})"
     return [f"{start} reaches {aim} % with {told}."]

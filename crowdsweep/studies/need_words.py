@@ -93,7 +93,7 @@ def worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -
             f"reaches with {_all(group)} from {need.surely} {noun} per item on."
         )
     else:
-        sentence = f"Whether more labels would help {name} is not settled: {told}, and that may be chance."
+        sentence = f"Whether more labels would help {name} is not settled: {told}, and may be chance."
     return {group.dataset: sentence}
 
 

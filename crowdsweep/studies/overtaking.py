@@ -95,6 +95,7 @@ def _between(
     found, n = Overtaking(before=before, after=after, at=exp(at)), len(seeds)
     if n < 2 or not np.ptp(ahead, axis=0).any():
         return found
+    # A fixed seed: the same results have the same interval in every report.
     draws = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
     each = _crossings(mean + (ahead[draws].mean(axis=1) - mean) * (n / (n - 1)) ** 0.5, places)
     nearest = np.nan_to_num(np.abs(each - at), nan=np.inf).argmin(axis=1)
@@ -115,5 +116,6 @@ def _crossings(
 
 
 def _round(value: float) -> str:
+    # Two significant digits. log(1000) / log(10) is just below 3, which the small number makes up for.
     digits = max(0, int(log(value) / log(10) + 1e-9) - 1)
     return f"{round(value / 10**digits) * 10**digits:,}"

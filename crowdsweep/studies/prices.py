@@ -207,7 +207,7 @@ def prices_part(
         title=f"{group.dataset}: what labels cost, by {words(group.metric)}",
         columns=["model", "labels per item", "gain", "cost", f"cost of {point_words(group.metric)}"],
         rows=rows,
-        note=f"{prices.per_label:g} per label" + (f", {prices.fixed:g} beside" if prices.fixed else ""),
+        note=f"{prices.per_label:g} per label" + (f", plus {prices.fixed:g} fixed" if prices.fixed else ""),
     )
     return StudyReport(
         title="",

@@ -48,16 +48,16 @@ from crowdsweep.studies.targets import (
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 _NOTES = (
-    "Thinned samples are nested and drawn anew for each seed; items with fewer labels keep all they have.",
+    "Thinned samples are nested and redrawn for each seed; items with fewer labels keep all they have.",
     "Differences to the full set are paired by seed, and by item where the scores of items are known.",
     "Their 95 % intervals say what is possibly, surely enough: surely only where they vary over items too.",
     "Intervals say what other items and seeds would give, labelled by these annotators; other annotators may differ.",
     "Where seeds collapsed or fits are flagged, no number of labels is enough, and nothing is as good.",
 )
 _WITHOUT_GOLD = (
-    "Where there is no gold, held-out answers stand for it: how well a model predicts what an annotator answers. They "
-    "do not say how many items are labelled right, and a crowd that errs together is predicted well; they cannot say "
-    "how many labels a target accuracy takes. Gold of a hundred items or more can."
+    "Where there is no gold, held-out answers take its place: how well a model predicts what an annotator answers. "
+    "They do not say how many items are labelled right, and a crowd that errs together is predicted well; they cannot "
+    "say how many labels a target accuracy takes. Gold of a hundred items or more can."
 )
 
 
@@ -71,8 +71,8 @@ def plans(knobs: Mapping[str, Any], config: SweepConfig) -> SweepConfig:
     where = f"{config.source or config.name}: study redundancy"
     if knobs["fixed_cost"] and knobs["price_per_label"] is None:
         raise SweepFileError(
-            f"{where}.fixed_cost: expected study.price_per_label beside it, got none; without the price of a label "
-            f"nothing can be told of money"
+            f"{where}.fixed_cost: expected study.price_per_label with it, got none; without the price of a label "
+            f"no cost can be computed"
         )
     if not config.datasets:
         raise SweepFileError(f"{where}: expected at least one dataset, got none")
@@ -305,7 +305,7 @@ TEMPLATE = StudyTemplate(
         ),
         "adaptive": StudySetting(
             default=False,
-            about="whether to give the same labels also where they tell most, as next.csv would, and compare",
+            about="whether to give the same labels also where most informative, as next.csv would, and compare",
             check=true_or_false,
         ),
         "target": StudySetting(

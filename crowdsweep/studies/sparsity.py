@@ -69,7 +69,7 @@ def summarise(results: StudyResults, knobs: Mapping[str, Any]) -> StudyReport:
         curves=curves,
         tables=tables,
         notes=[
-            "Each seed draws a crowd, or splits a real one, anew; at one seed and size all models meet the same rows.",
+            "Each seed has its own crowd, or split of a real one; at one seed and size all models have the same rows.",
             "Averages over annotators run over the active ones: those who gave at least one label.",
         ],
     )

@@ -54,5 +54,7 @@ class KeptCheckpoints:
         except JournalError as error:
             if not self._warned:
                 self._warned = True
-                _log.warning("checkpoints cannot be kept, so that a lost trial may begin anew: %s", error)
+                _log.warning(
+                    "checkpoints cannot be kept, so a lost trial may have to start again from the beginning: %s", error
+                )
             return None

@@ -162,7 +162,7 @@ class Driver:
         if self._stopping is None and (self._lost or self._broken):
             self._stopping = SweepStatus.INCOMPLETE
         if self._stopping is None and any(run.selected is None for run in self._searches):
-            raise RuntimeError("a search waits for trials that nobody runs")
+            raise RuntimeError("a search waits for trials that are not running")
         if self._stopping is None:
             self._checkpoints.done()
         return self._outcome(self._stopping or SweepStatus.DONE)
@@ -188,7 +188,7 @@ class Driver:
         except SearchFailed as error:
             where = f"{run.search.cell.label} on {run.search.cell.dataset}"
             self._broken[id(run)] = f"the search of {where} failed: {error}"
-            _log.warning("%s; the rest of the sweep goes on", self._broken[id(run)], exc_info=error.__cause__)
+            _log.warning("%s; the rest of the sweep continues", self._broken[id(run)], exc_info=error.__cause__)
         else:
             self._want(step, run.search.cell, run)
 
@@ -201,6 +201,7 @@ class Driver:
         events: list[Event] = [*step.events, *planned]
         if not events:
             return
+        # Durable first: mirrors show nothing that a crash could take back.
         self._journal.handle_many(events)
         self._mirrors.handle(events)
         for group in step.groups:
@@ -220,6 +221,7 @@ class Driver:
     def _submit(self) -> None:
         for shape in self._ready.shapes:
             slots = self._executor.slots_for(shape)
+            # A few batches wait at the executor, so that a slot that has finished one need not wait for the driver.
             most = slots + max(1, int(AHEAD * slots))
             while (flying := self._flying.batches(shape)) < most and (group := self._ready.take(shape, slots - flying)):
                 specs, curve_spec = group
@@ -402,5 +404,5 @@ def run_sweep(
                 told.close()
         except KeyboardInterrupt:
             if plan.config.tracking.enabled:
-                _log.warning("what MLflow has not been told yet is left to `crowdsweep mirror`")
+                _log.warning("what has not been written to MLflow yet is left to `crowdsweep mirror`")
     return outcome

@@ -55,7 +55,7 @@ def idle_early_stop(config: SweepConfig, searches: Sequence[Search]) -> str | No
     if not searches:
         return _idle(kind, "in this sweep", "nothing is searched")
     if kind == "wilcoxon":
-        least = f"it takes at least {RACING_SEEDS} search seeds, and seeds.search is {config.seeds.search}"
+        least = f"it needs at least {RACING_SEEDS} search seeds, and seeds.search is {config.seeds.search}"
         return None if any(search.raced for search in searches) else _idle(kind, "in this sweep", least)
     unscored = sorted({search.metric.name for search in searches if search.early_stop is None})
     least_points = config.sampler.parallel + FEWEST_RIVALS

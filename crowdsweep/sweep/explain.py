@@ -69,7 +69,7 @@ def explain(name: str) -> str:
         near = get_close_matches(name[:100], sorted({*known, *registered.model_names()}), n=_NEAREST)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "expected a name as in a sweep file;"
         raise BadInput(
-            f"{plain(shortened(name))!r} is no key of sweep files, no metric and no model; {hint} `crowdsweep models` "
+            f"{plain(shortened(name))!r} is not a key of sweep files, a metric or a model; {hint} `crowdsweep models` "
             f"lists the models, `crowdsweep models NAME` the hyper-parameters of one, `crowdsweep schema` all keys "
             f"and metrics"
         )
@@ -146,10 +146,10 @@ def _of_metric(name: str) -> Iterator[str]:
     lines.append(_filled(f"Values: {', '.join(filter(None, facts))}. For labels that are {' or '.join(info.scales)}."))
     if isinstance(info, ItemMetric):
         stands = ", ".join(f"{split}_{info.name}" for split in SPLITS)
-        lines.append(_filled(f"Of items, and so named with their split: {stands}."))
+        lines.append(_filled(f"Scores items; its name starts with their split: {stands}."))
     if isinstance(info, AnswerMetric):
         stands = ", ".join(f"{place}_{info.name}" for place in ANSWER_PLACES)
-        lines.append(_filled(f"Of answers to dev and test items, or of such as are held out: {stands}."))
+        lines.append(_filled(f"Scores answers to dev and test items, or held-out answers: {stands}."))
     yield "\n".join(lines)
 
 

@@ -46,5 +46,5 @@ class Mirrors:
             if id(mirror) not in self._failed:
                 self._failed.add(id(mirror))
                 _log.warning(
-                    "%s failed, the sweep goes on without it: %s", type(mirror).__name__, error, exc_info=error
+                    "%s failed, the sweep continues without it: %s", type(mirror).__name__, error, exc_info=error
                 )

@@ -110,7 +110,7 @@ class Plan:
             )
         notes += [
             f"{search.cell.label} on {search.cell.dataset} is searched by {search.metric.name}, since "
-            f"{search.instead}; the gold that chooses its point also ranks it, which flatters it"
+            f"{search.instead}; the gold that chooses its point also ranks it, so its score is optimistic"
             for search in self.searches
             if search.instead
         ]
@@ -165,8 +165,9 @@ def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold
     )
     if made.n_trials > MOST_TRIALS:
         raise SweepFileError(
-            f"{config.source or config.name}: expected at most {MOST_TRIALS:,} trials, this asks for {made.n_trials:,} "
-            f"({made.n_search:,} search, {made.n_report:,} report); give fewer points, seeds, models or datasets"
+            f"{config.source or config.name}: expected at most {MOST_TRIALS:,} trials, this sweep has "
+            f"{made.n_trials:,} ({made.n_search:,} search, {made.n_report:,} report); give fewer points, seeds, models "
+            f"or datasets"
         )
     return made
 

@@ -105,7 +105,7 @@ def replay_trial(key: str, stores: Sequence[Store]) -> Replay:
         looked = ", ".join(map(str, stores)) or "any record: there is none below crowdsweep-runs/"
         raise BadInput(f"trial {key}: no such trial in {looked}; `crowdsweep results DIR` prints the keys")
     if len(found) > 1:
-        raise BadInput(f"trial {key}: expected the start of one key, {len(found)} begin so: {', '.join(found)}")
+        raise BadInput(f"trial {key}: expected the start of one key, {len(found)} begin with it: {', '.join(found)}")
     spec, state, store = next(iter(found.values()))
     base = load_recorded(spec.dataset, spec.dataset_params, spec.fingerprint, near(store))
     if base.fingerprint != spec.fingerprint:

@@ -143,7 +143,7 @@ def why_not_by_metric(info: ModelInfo, metric: Metric, outputs: Callable[[], Out
     if isinstance(known, CrowdMetric):
         found = outputs()
         lacks = found is not None and not found.annotators
-        return f"{info.name} says nothing of annotators, which {metric.name} scores" if lacks else ""
+        return f"{info.name} does not model annotators, which {metric.name} scores" if lacks else ""
     if isinstance(known, AnswerMetric) and not predicts_labels(info, outputs):
         return f"{info.name} does not say what an annotator would answer, which {metric.name} scores"
     if not isinstance(known, ItemMetric | AnswerMetric) or name.startswith("train_"):
@@ -206,7 +206,7 @@ def _check_answers(metric: Metric, info: AnswerMetric, offer: DatasetFacts, wher
     place = metric.name.partition("_")[0]
     if offer.anonymous:
         raise SweepFileError(
-            f"{where}: metric {metric.name!r} scores what single annotators answer, and nobody knows here who did; "
+            f"{where}: metric {metric.name!r} scores what single annotators answer, and here they are anonymous; "
             f"take one of distributions, such as dev_{KL}"
         )
     if offer.scale not in info.scales:

@@ -54,14 +54,14 @@ def ask_to_stop(store: Store) -> Driver:
     driver = running_driver(store)
     if driver is None:
         raise BadInput(
-            f"{store}: expected a sweep that runs, and none does; `crowdsweep status {store}` says how far it is"
+            f"{store}: expected a sweep that runs, and none does; `crowdsweep status {store}` shows its progress"
         )
     who = f"process {driver.pid} on {driver.host}, since {driver.since}"
     if isinstance(store, StoreUri):
         if not ask(Objects(store), driver.writer, "stop"):
             raise BadInput(
-                f"{store}: this sweep was run by {who}, which does not answer: it is gone, or starting. Run the same "
-                f"sweep again, and it goes on; or stop it there"
+                f"{store}: this sweep was run by {who}, which does not answer: it has ended, or is just starting. Run "
+                f"the same sweep again to continue it, or stop it on that machine"
             )
         return driver
     if not driver.here:

@@ -49,15 +49,15 @@ def check_several(config: SweepConfig, where: Where) -> None:
     if several and config.early_stop.kind != "none":
         raise SweepFileError(
             where.at("early_stop", "kind").says(
-                f"expected none, since `metric` names several objectives; got {config.early_stop.kind}, which gives up "
-                f"what is bad by one, and so hides what the others are worth"
+                f"expected none, since `metric` names several objectives; got {config.early_stop.kind}, which stops "
+                f"points by one objective, so their other objectives stay unknown"
             )
         )
     if not several and config.sampler.kind == "nsga2":
         raise SweepFileError(
             where.at("sampler", "kind").says(
-                "expected several objectives beside nsga2, such as metric: [dev_accuracy, seconds]; of one, take tpe "
-                "or gp, or leave it out"
+                "expected several objectives with nsga2, such as metric: [dev_accuracy, seconds]; for one objective "
+                "use tpe or gp, or leave it out"
             )
         )
 
@@ -72,7 +72,7 @@ def check_register(config: SweepConfig, where: Where) -> None:
             place.says(f"expected letters, digits, spaces, `-`, `_`, `.`, at most 200; got {shortened(name)!r}")
         )
     if not config.tracking.enabled:
-        raise SweepFileError(place.says("expected tracking.enabled: true beside it; MLflow registers what it tracks"))
+        raise SweepFileError(place.says("expected tracking.enabled: true with it; MLflow registers what it tracks"))
     names = {dataset.name for dataset in config.datasets}
     if len(names) > 1:
         raise SweepFileError(

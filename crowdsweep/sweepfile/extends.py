@@ -20,7 +20,7 @@ from crowdsweep.sweepfile.overrides import position_of
 from crowdsweep.sweepfile.records import SweepConfig
 
 EXTENDS = "extends"
-ABOUT = "another sweep file, or the name of a sweep that comes along, which holds where this file says nothing"
+ABOUT = "another sweep file, or the name of a built-in sweep, whose values apply where this file has none"
 MOST_FILES = 10
 _LISTS: tuple[KeyPath, ...] = (("datasets",), ("models",))
 _KIND_OF: Mapping[KeyPath, str] = {
@@ -65,7 +65,7 @@ def _base(given: Any, where: Where, files: list[str]) -> tuple[Mapping[str, Any]
         for number, known in enumerate(files):
             if _is_same(Path(known), asked.path):
                 circle = " → ".join([*files[number:], str(asked.path)])
-                raise SweepFileError(f"these files extend each other in a circle: {circle}; take one `extends` out")
+                raise SweepFileError(f"these files extend each other in a cycle: {circle}; remove one `extends`")
         if len(files) >= MOST_FILES:
             raise SweepFileError(f"expected at most {MOST_FILES} sweep files that extend each other")
         value, inside = read_yaml(asked.path, cite=False)
@@ -76,7 +76,7 @@ def _base(given: Any, where: Where, files: list[str]) -> tuple[Mapping[str, Any]
         raise SweepFileError(
             where.says(
                 f"expected a sweep file, got one with other keys, or none: {shortened(str(asked.path))}; `crowdsweep "
-                f"plan` of it says what is wrong"
+                f"plan` on it shows what is wrong"
             )
         )
     files.append(str(asked.path))

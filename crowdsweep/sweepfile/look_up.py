@@ -20,8 +20,8 @@ from crowdsweep.units import counted
 
 ABOUT_FILE = "dataset.yaml"
 COLUMNS = 80
-GOES_ON = "a fit whose slot was lost goes on from its last checkpoint"
-BEGINS_ANEW = "a fit whose slot was lost begins anew: this model writes no checkpoints"
+GOES_ON = "a fit whose slot was lost continues from its last checkpoint"
+BEGINS_ANEW = "a fit whose slot was lost starts again from the beginning: this model writes no checkpoints"
 
 
 def dataset_titles() -> dict[str, str]:
@@ -104,7 +104,7 @@ def space_file(name: str) -> str:
     """
     shapes = json.loads(json.dumps(dict(registered.model_info(name).space)))  # tuples become lists
     if not shapes:
-        raise BadInput(f"there is nothing to search in {name!r}: it has no default space")
+        raise BadInput(f"nothing can be searched in {name!r}: it has no default space")
     known = {parameter.name: (parameter, when) for parameter, when in registered.every_parameter(name)}
     head = (
         f"Default space of {name}: {_points(Space.parse(shapes))}. Save this as spaces/{name}.yaml beside a sweep "

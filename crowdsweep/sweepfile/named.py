@@ -99,7 +99,7 @@ def asked_file(given: str | Path, folder: Path = Path(), extending: Path | None 
             if comes_along and is_file(path) and path.samefile(_file_of(name)):
                 return AskedFile(path=path, comes_along=True)
             note = (
-                f"{path}: what stands here is taken, not the sweep of that name that comes with crowdsweep, which "
+                f"{path}: this file or folder is used, not the sweep of that name that comes with crowdsweep, which "
                 f"`crowdsweep sweeps {name}` prints"
             )
             return AskedFile(path=path, note=note if comes_along else "")
@@ -107,14 +107,14 @@ def asked_file(given: str | Path, folder: Path = Path(), extending: Path | None 
         return AskedFile(path=_file_of(name), comes_along=True)
     if (stem := Path(name).stem) in sweep_names():
         raise SweepFileError(
-            f"there is no file {plain(shortened(name))!r}; the sweep that comes with crowdsweep goes by its name "
-            f"alone, {stem}, and `crowdsweep sweeps {stem}` prints its file"
+            f"there is no file {plain(shortened(name))!r}; the sweep that comes with crowdsweep is named without an "
+            f"ending, {stem}, and `crowdsweep sweeps {stem}` prints its file"
         )
     if Path(name).name == name and not Path(name).suffix:
         beside = [Path(known).stem for known in names_in(folder) if known.endswith((".yaml", ".yml"))]
         raise SweepFileError(
             f"there is no sweep file {plain(shortened(name))!r} here, and no sweep of that name comes with crowdsweep; "
-            f"{suggestion(name, {*beside, *sweep_names()})}; `crowdsweep sweeps` lists those that come along"
+            f"{suggestion(name, {*beside, *sweep_names()})}; `crowdsweep sweeps` lists those that come with crowdsweep"
         )
     return AskedFile(path=folder / name)
 

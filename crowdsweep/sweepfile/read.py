@@ -96,7 +96,7 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
     where = where or Where({(): source} if source else {}, files={(): source})
     given = dict(mapping_of(mapping, where, (*SWEEP_KEYS, EXTENDS)))
     if EXTENDS in given:
-        raise SweepFileError(where.at(EXTENDS).says("expected in the sweep file: what it extends is read before --set"))
+        raise SweepFileError(where.at(EXTENDS).says("expected in the sweep file: `extends` is read before --set"))
     for key in ("name", "datasets", "models"):
         if given.get(key) is None:
             raise SweepFileError(where.says(f"a sweep needs name, datasets and models; {key} is missing"))
@@ -176,9 +176,7 @@ def _datasets(given: Any, where: Where) -> Iterator[DatasetEntry]:
             dataset = DatasetEntry(name=_resolved(name, place.at("name")), params=params)
             key = (dataset.name, *sorted(f"{param} {value!r}" for param, value in params.items()))
             if key in seen:
-                raise SweepFileError(
-                    place.says(f"this dataset stands at {seen[key]} already, with the same parameters")
-                )
+                raise SweepFileError(place.says(f"this dataset is already at {seen[key]}, with the same parameters"))
             seen[key] = place
             yield dataset
 
@@ -239,7 +237,7 @@ def _models(given: Any, where: Where, datasets: Sequence[str], shared: Resources
         if label != plain(label):
             raise SweepFileError(place.at("label").says(f"expected a label that can be printed, got {label!r}"))
         if label in seen:
-            raise SweepFileError(place.says(f"{label!r} stands at {seen[label]} already; give one of them a `label`"))
+            raise SweepFileError(place.says(f"{label!r} is already at {seen[label]}; give one of them a `label`"))
         seen[label] = place
         space = _space(name, params, entry["search"], place.at("search")) if "search" in entry else Space({})
         _check_params(name, params, place.at("params"))
@@ -272,7 +270,7 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where) -> S
     if given == "default":
         shapes = registered.model_info(model).space
         if not shapes:
-            raise SweepFileError(where.says(f"there is nothing to search in {model!r}; leave `search` out"))
+            raise SweepFileError(where.says(f"nothing can be searched in {model!r}; leave `search` out"))
         return Space.parse(shapes, f"default space of {model}").fixing(registered.with_steps(model, params))
     folder = where.folder
     tried = [folder / part / f"{given}{suffix}" for part in ("", "spaces") for suffix in ("", ".yaml")]
@@ -334,16 +332,14 @@ def _check_objective(name: str, where: Where, before: Sequence[str], models: Seq
         raise SweepFileError(where.says(f"expected each objective once, got {name!r} again"))
     if name.startswith("test_") and any(entry.space.dimensions for entry in models):
         near = name.replace("test_", "dev_", 1)
-        raise SweepFileError(
-            where.says(f"a search that sees test scores proves nothing; write {near}, or heldout_loglik")
-        )
+        raise SweepFileError(where.says(f"a search must not see test scores; write {near}, or heldout_loglik"))
 
 
 def _early_stop(given: Any, where: Where) -> EarlyStop:
     rule: EarlyStop = typed(EarlyStop, given, where)
     for key in ("quantile", "grace"):
         if key in given and rule.kind != "median":
-            raise SweepFileError(where.at(key).says(f"expected it beside kind: median alone, got kind: {rule.kind}"))
+            raise SweepFileError(where.at(key).says(f"expected it only with kind: median, got kind: {rule.kind}"))
     return rule
 
 
@@ -351,7 +347,7 @@ def _notify(given: Any, where: Where) -> Notify:
     if isinstance(given, Mapping) and "command" in given:
         raise SweepFileError(
             where.at("command").says(
-                "a sweep file runs no command, whoever wrote it; give it to `crowdsweep run --notify-command`"
+                "a sweep file may not run commands; give this one to `crowdsweep run --notify-command`"
             )
         )
     notify: Notify = typed(Notify, given, where)

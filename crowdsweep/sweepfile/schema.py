@@ -200,7 +200,11 @@ def _shape_of(allowed: str, hint: Any) -> Schema:
 def _shape() -> Schema:
     """Returns the schema of a search dimension: a distribution with its keys, or keys that identify a distribution."""
     needed_by = {keys: [kind for kind in KEYS_OF if KEYS_OF[kind] == keys] for keys in KEYS_OF.values()}
-    when = {"description": "values of others under which this is part of a point", "type": "object", "minProperties": 1}
+    when = {
+        "description": "values of other hyper-parameters under which this one is active",
+        "type": "object",
+        "minProperties": 1,
+    }
     keys = {
         "distribution": _one_of(KEYS_OF),
         **{key: _SHAPE_KEYS[key] for keys in needed_by for key in keys},

@@ -26,7 +26,7 @@ def sampler_of(given: Any, where: Where) -> Sampler:
         return replace(sampler, warm_start=())
     place = where.at("warm_start")
     if sampler.kind in ("random", "grid"):
-        raise SweepFileError(place.says(f"expected it beside a sampler that learns from points, got {sampler.kind}"))
+        raise SweepFileError(place.says(f"expected it only with a sampler that learns from points, got {sampler.kind}"))
     return replace(sampler, warm_start=tuple(_stores(sampler.warm_start, place)))
 
 
@@ -49,7 +49,9 @@ def _stores(given: Sequence[str], where: Where) -> Iterator[str]:
             raise SweepFileError(place.says(str(error))) from None
         if store.name in seen:
             raise SweepFileError(
-                place.says(f"a record called {store.name!r} stands at {seen[store.name]} already; they go by that name")
+                place.says(
+                    f"a record called {store.name!r} is already at {seen[store.name]}; records are referred to by name"
+                )
             )
         seen[store.name] = place
         yield str(store)

@@ -55,7 +55,7 @@ def corners() -> Mapping[str, Corner]:
     return {
         f"{MANY} unanimous votes on an item": _corner([*agreed, *answers(0.7)]),
         "annotators who share no item": _corner(alone, gold=each),
-        "a class that nobody used": _corner([*agreed, *answers(0.7)], n_classes=N_CLASSES + 1),
+        "a class that no annotator used": _corner([*agreed, *answers(0.7)], n_classes=N_CLASSES + 1),
         "one annotator": _corner([(item, 0, label) for item, _, label in alone], gold=each),
         "one item": _corner(agreed, gold=GOLD[:1]),
         "annotators with one label each": _corner([*agreed, *once]),

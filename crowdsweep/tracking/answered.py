@@ -85,7 +85,7 @@ def answered(
                 raise TrackingFailed(f"the server has not answered for {given_up_s:g} s")
             if waiting_s >= silent_s and not told:
                 _log.warning(
-                    "MLflow at %s has not answered for %g s; it is waited for (%g s at most), Ctrl-C breaks that off",
+                    "MLflow at %s has not answered for %g s; waiting for it (%g s at most; Ctrl-C stops waiting)",
                     door.place[0],
                     silent_s,
                     given_up_s,

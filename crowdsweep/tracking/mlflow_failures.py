@@ -33,7 +33,7 @@ _DRIVERS = {
 _OF_DISKS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written, as when it is full",
-    sqlite3.SQLITE_READONLY: "it may only be read",
+    sqlite3.SQLITE_READONLY: "it is read-only",
     sqlite3.SQLITE_CANTOPEN: "the file cannot be opened",
 }
 
@@ -94,7 +94,9 @@ def _said(error: BaseException, uri: str) -> str:
     if isinstance(error, OSError | Rejected):
         return text
     if _LOGIN.search(text) and without_credentials(uri) == uri:
-        keeps = "a record keeps no password: give the whole URI as MLFLOW_TRACKING_URI, or to `mirror` as --uri"
+        keeps = (
+            "the record does not keep passwords: give the complete URI as MLFLOW_TRACKING_URI, or to `mirror` as --uri"
+        )
         return f"{text.strip()}; {keeps}"
     return text if of_database else f"{type(error).__name__}: {text}"
 
@@ -115,9 +117,9 @@ def _of_driver(error: ImportError) -> str:
 
 def _of_server(text: str) -> str:
     if "timeout exception" in text:
-        return "the server takes connections and does not answer"
+        return "the server accepts connections but does not answer"
     if "not in a valid JSON" in text:
-        return "it answers, but not as an MLflow server does; is this its address?"
+        return "it answers, but not as an MLflow server; is the address right?"
     if status := _STATUS.search(text):
         return of_status(int(status[1] or status[2]))
     return text
@@ -127,13 +129,13 @@ def of_status(code: int) -> str:
     """Returns a message for a server's HTTP status that is neither 200 nor an error of MLflow's own."""
     if code == 401:
         return (
-            "the server asks for a name and a password (401): set MLFLOW_TRACKING_USERNAME and "
+            "the server requires a user name and a password (401): set MLFLOW_TRACKING_USERNAME and "
             "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
         )
     if code == 403:
-        return "the server does not let this name in, or not do this (403)"
+        return "the server denies access to this user, or to this operation (403)"
     if code == 404:
         return "there is no MLflow server at this address (404)"
     if code >= 500:
-        return f"the server fails (its answer is {code})"
-    return f"the server answers {code}, which MLflow's do not"
+        return f"the server failed (status {code})"
+    return f"the server answered {code}, which an MLflow server does not"

@@ -34,7 +34,7 @@ try {
 location.replace("/" + location.search + location.hash);
 </script>
 """
-_REFUSED = "This page is open to whoever has the link that `crowdsweep ui` printed. Open that link.\n"
+_REFUSED = "This page needs the link that `crowdsweep ui` printed. Open that link.\n"
 
 
 def guarded() -> ASGIApp:

@@ -158,6 +158,6 @@ def _fitting(parts: Sequence[str]) -> str:
     text = ""
     for part in parts:
         if len(text) + len(part) > TAG_LIMIT - _ROOM:
-            return text + "More stands in the report."
+            return text + "More is in the report."
         text += part + "\n\n"
     return text

@@ -168,7 +168,7 @@ def _ask_server(uri: str) -> None:
     if asks_again or (answer.status_code in (401, 404) and not _is_mlflows(answer.text)):
         raise TrackingFailed(of_status(answer.status_code))
     if answer.status_code == 200 and not _is_mlflows(answer.text):
-        raise TrackingFailed("it answers, but not as an MLflow server does; is this its address?")
+        raise TrackingFailed("it answers, but not as an MLflow server; is the address right?")
 
 
 def _is_mlflows(text: str) -> bool:

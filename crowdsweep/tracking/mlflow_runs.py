@@ -101,7 +101,7 @@ class MlflowMirror:
                 told_at = gone_s
                 lacking = self._projection.lacking(self._look())
                 n = f"{lacking} runs to go" if lacking else "writing the last"
-                self._tell(f"MLflow: {n}; Ctrl-C leaves them to {self._later}")
+                self._tell(f"MLflow: {n}; Ctrl-C leaves the rest to {self._later}")
             if before and gone_s > _AFTER_A_PRESS_S:
                 return False
             return self._presses() == before and before < _PRESSES_TO_DROP
@@ -156,7 +156,7 @@ class Mirrored:
         unknown = (
             f", {self.unknown} left out: the record has their results and not what they are" if self.unknown else ""
         )
-        return f"{self.written} trials written, {self.found} stood there already{refused}{unknown}"
+        return f"{self.written} trials written, {self.found} were already there{refused}{unknown}"
 
 
 def rebuild(
@@ -202,7 +202,7 @@ def rebuild(
     except (OSError, Rejected) as error:
         raise BadInput(
             f"MLflow at {without_credentials(uri)} cannot be written: {words_of(error, uri)}. {written} trials were; "
-            f"see to it, then do the same again"
+            f"correct this, then do the same again"
         ) from None
     unknown = len(state.results) - found - written - refused
     return Mirrored(found=found, written=written, refused=refused, unknown=unknown)

@@ -38,11 +38,11 @@ def _words(error: BaseException) -> str:
     if name in _NO_NAME:
         return "the object store needs credentials and none were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     if name in _NO_ANSWER:
-        return "the object store does not answer; is it up, and MLFLOW_S3_ENDPOINT_URL or AWS_ENDPOINT_URL its address?"
+        return "the object store does not answer: is it up? is MLFLOW_S3_ENDPOINT_URL or AWS_ENDPOINT_URL its address?"
     if code == "NoSuchBucket":
         return "the object store has no such bucket; make it"
     if code in _REFUSED:
-        return f"the object store does not take these credentials, or not for this ({code})"
+        return f"the object store rejects these credentials, or this operation with them ({code})"
     return f"the object store fails ({code or name})"
 
 

@@ -133,7 +133,7 @@ class Repeated:
         level = logging.DEBUG if self._reported else logging.WARNING
         _log.log(
             level,
-            "%s cannot be written, the sweep goes on and it is tried again: %s",
+            "%s cannot be written; the sweep continues, and writing is tried again: %s",
             self._name,
             self._words(error),
         )

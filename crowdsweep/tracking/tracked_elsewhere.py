@@ -88,8 +88,8 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> Served:
         check_tables(uri)
     except OSError as error:
         raise BadInput(
-            f"this sweep is tracked in {place}, which cannot be served: {plain(str(error))}; see to it, then do this "
-            f"again. A database that asks for a name and a password: give the whole URI as MLFLOW_TRACKING_URI"
+            f"this sweep is tracked in {place}, which cannot be opened: {plain(str(error))}; correct this, then do it "
+            f"again. If the database needs a user name and a password, give the complete URI as MLFLOW_TRACKING_URI"
         ) from None
     known = state.runs.get(place)
     runs = experiments_link() if known is None else runs_link(known.experiment_id, viewed=False)

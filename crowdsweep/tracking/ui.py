@@ -89,8 +89,8 @@ def serve(store: Store, port: int, announce: Callable[[str], object]) -> int:
     if place is None:
         if not isinstance(store, Path):
             raise BadInput(
-                f"{store}: expected a sweep with MLflow runs, and this one has none: no database lives in an object "
-                f"store. Give a tracking server as MLFLOW_TRACKING_URI, and `crowdsweep mirror "
+                f"{store}: expected a sweep with MLflow runs, and this one has none: MLflow's database cannot be "
+                f"stored in an object store. Give a tracking server as MLFLOW_TRACKING_URI, and `crowdsweep mirror "
                 f"{shlex.quote(str(store))}` writes them there"
             )
         return _serve(_of_store(store, state, database, port, announce), port, announce)
@@ -176,14 +176,14 @@ def _relocated(store: Path, state: JournalState, database: Path, announce: Calla
         return _runs_of(state, database)
     except DatabaseBusy as error:
         raise BadInput(
-            f"{error}. Nothing is wrong with it: a `run`, `mirror` or `ui` of this sweep may be at work; wait until it "
+            f"{error}. The database is intact: a `run`, `mirror` or `ui` of this sweep may be running; wait until it "
             f"has ended, then do this again"
         ) from error
     except NoDatabase as error:
         again = f"crowdsweep mirror {shlex.quote(str(store))}"
         raise BadInput(f"{error}; remove it, then write the runs again: `{again}`") from error
     except OSError as error:
-        raise BadInput(f"{error}; see to the disk and to who may read and write that file") from error
+        raise BadInput(f"{error}; check the disk, and the permissions of that file") from error
 
 
 def _runs_of(state: JournalState, database: Path) -> str:
@@ -245,7 +245,9 @@ def _check_free(port: int) -> None:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         free = next((near for near in range(port + 1, min(port + _NEAR, 65536)) if _why_not(near) is None), None)
         other = "" if free is None else f", such as --port {free}"
-        raise BadInput(f"--port: port {port} is busy, another program listens there; give another{other}") from error
+        raise BadInput(
+            f"--port: port {port} is busy, another program listens there; give another one{other}"
+        ) from error
     raise BadInput(f"--port: cannot listen on port {port} ({error}); give another") from error
 
 

@@ -28,15 +28,15 @@ def tracking_uri(store: str | Store, uri: str | None = None) -> str:
     chosen = given if uri and given and without_credentials(given) == uri else uri or given
     if chosen and HIDDEN in chosen:
         raise BadInput(
-            f"tracking: expected a whole URI, got {without_credentials(chosen)}, as the record keeps it, without what "
-            f"could be a secret; give the whole one as MLFLOW_TRACKING_URI, or to `mirror` as --uri"
+            f"tracking: expected a complete URI, got {without_credentials(chosen)}, as in the record, which leaves out "
+            f"possible secrets; give the complete URI as MLFLOW_TRACKING_URI, or to `mirror` as --uri"
         )
     if chosen:
         return chosen
     if not has_place(store, uri):
         raise BadInput(
-            f"tracking: no database can live in {store}; give tracking.uri or MLFLOW_TRACKING_URI (a tracking server), "
-            f"or set tracking.enabled to false"
+            f"tracking: MLflow's database cannot be stored in {store}; give tracking.uri or MLFLOW_TRACKING_URI (a "
+            f"tracking server), or set tracking.enabled to false"
         )
     database = whole(str(store)) / DATABASE
     if database.is_symlink():
@@ -62,8 +62,8 @@ def recorded_uri(store: str | Store, config: Mapping[str, Any], given: str | Non
     file = database_file(uri)
     if file is not None and not file.exists() and file.parent != whole(str(store)):
         raise BadInput(
-            f"tracking: expected the database {file}, which the record of {store} names, and found none there; to have "
-            f"it made, run the sweep, or name it yourself: `mirror` --uri {shlex.quote(uri)}"
+            f"tracking: expected the database {file}, which the record of {store} names, and found none there; to "
+            f"create it, run the sweep, or name it: `mirror` --uri {shlex.quote(uri)}"
         )
     return uri
 

@@ -209,7 +209,9 @@ class FitCheckpoint:
         if content is not self._believed:
             self._believed = content
             step = saved.progress.step
-            self._batch.note(self.keys, f"going on from step {step}" if step else "going on from before its first step")
+            self._batch.note(
+                self.keys, f"continuing from step {step}" if step else "continuing from before its first step"
+            )
         return saved.progress
 
     def refuse(self, reason: str) -> bool:
@@ -217,7 +219,9 @@ class FitCheckpoint:
         if self._batch.latest(self.keys) is None:
             return False
         self._batch.forget(self.keys)
-        self._batch.note(self.keys, f"beginning anew, its checkpoint was refused: {shortened(plain(reason))}")
+        self._batch.note(
+            self.keys, f"starting again from the beginning, as its checkpoint was refused: {shortened(plain(reason))}"
+        )
         return True
 
     def found(self, training: str) -> TrainingState | None:

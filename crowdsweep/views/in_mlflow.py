@@ -54,7 +54,7 @@ def show_when_ended(
         while thread.is_alive() and time.monotonic() < until:
             thread.join(_LOOK_S)
     except KeyboardInterrupt:
-        failed[:] = ["it was broken off"]
+        failed[:] = ["it was interrupted"]
     if failed or lacks:
         _log.warning("%s", catch_up_words(store, lacks, failed[0] if failed else ""))
 
@@ -65,7 +65,7 @@ def catch_up_words(store: Store, lacks: str, failed: str) -> str:
     what = [f"lacks {lacks}"] if lacks else []
     what += [f"does not show the report as it is now: {failed}"] if failed else []
     later = shlex.join(["crowdsweep", "mirror", str(store)])
-    return f"MLflow {' and '.join(what)}. The record has it all: `{later}` makes up for it"
+    return f"MLflow {' and '.join(what)}. The record has it all: `{later}` writes what is missing"
 
 
 def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None:
@@ -87,8 +87,8 @@ def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None
         publish(found, written_files(store), place)
     except OSError as error:
         raise BadInput(
-            f"MLflow at {without_credentials(place)}: the sweep's own page cannot be written: {error}; see to it, then "
-            f"do the same again"
+            f"MLflow at {without_credentials(place)}: the sweep's own page cannot be written: {error}; correct this, "
+            f"then do the same again"
         ) from error
 
 

@@ -163,7 +163,7 @@ class LivePage:
                 else:
                     said.append(text)
         if not self._is_ending:
-            _log.warning("the live page is not kept up to date any more, the sweep goes on: %s", plain("\n".join(said)))
+            _log.warning("the live page is no longer kept up to date; the sweep continues: %s", plain("\n".join(said)))
 
     def _send(self, process: "subprocess.Popen[bytes]", line: str) -> None:
         """Sends a line to the process without waiting; skips it if the process has not read the line before."""

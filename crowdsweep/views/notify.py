@@ -137,7 +137,7 @@ def send_notifications(
             threads[-1].join(_LOOK_S)
             threads[0].join(_LOOK_S)
     except KeyboardInterrupt:
-        failed = [words and "it was broken off" for words in failed]
+        failed = [words and "it was interrupted" for words in failed]
     return [f"{name}: {words}" for (name, _), words in zip(tasks, failed, strict=True) if words]
 
 

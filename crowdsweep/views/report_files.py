@@ -91,8 +91,8 @@ def put_in_store(found: AnalysedSweep, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         place = store / error.filename if error.filename in files else store
         raise NotWritten(
-            f"{place}: could not be written ({error_words(error)}); what stood there before stands, and the record is "
-            f"safe. See to the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
+            f"{place}: could not be written ({error_words(error)}); what was there before is unchanged, and the record "
+            f"is safe. Check the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
         ) from error
     if gone := without_files(found.state.results.values(), found.rows):
         _log.warning(

@@ -100,7 +100,7 @@ def finished(store: Path) -> AnalysedSweep:
     """Returns what a sweep found; exits where it has not come to its end."""
     found = analysed(store)
     if found.state.status is not SweepStatus.DONE:
-        sys.exit(f"not finished: {store}. Run the sweep again, it goes on where it was")
+        sys.exit(f"not finished: {store}. Run the sweep again, it continues where it was")
     return found
 
 

@@ -119,7 +119,7 @@ def _on_a_deaf_server(box: Sandbox, draw: Random, *, drips: bool) -> str:
     if patient := draw.random() < 0.25:
         how = "waited for"
     else:
-        box.until(lambda: "Ctrl-C leaves them" in command.said, command)
+        box.until(lambda: "Ctrl-C leaves the rest" in command.said, command)
         command.press_ctrl_c()
         how = "left by Ctrl-C"
     box.finish(command)

@@ -73,6 +73,6 @@ def test_who_may_not_or_names_no_container_is_told_in_words(
     with pytest.raises(JournalError, match=r"expected a bucket .or container. called nobody-made-this"):
         Objects(place("x", scheme="az", bucket="nobody-made-this")).put("a", b"")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", Azurite(port=0).key)
-    with pytest.raises(JournalError, match="lets these credentials do no such thing") as refused:
+    with pytest.raises(JournalError, match="does not permit this with these credentials") as refused:
         Objects(store).get("a")
     assert azure.key not in str(refused.value)

@@ -55,7 +55,7 @@ def check_a_killed_slot_is_gone_on_from(executor: Executor, mark: Path) -> None:
     mark.unlink()
     events = ran(executor, specs)
     assert len([event for event in events if isinstance(event, BatchLost)]) == 1
-    assert notes(events) == ["going on from step 3"]
+    assert notes(events) == ["continuing from step 3"]
     assert finished(events)[0].resumed == 3
     assert numbers(events) == numbers(undisturbed)
 
@@ -71,7 +71,7 @@ def test_a_batch_that_is_halved_takes_its_checkpoints_along(executor: InlineExec
     undisturbed = ran(executor, specs, minutes=None)
     mark.unlink()
     events = ran(executor, specs)
-    assert notes(events) == ["going on from step 3"] * 2  # of one trial, and of the two others
+    assert notes(events) == ["continuing from step 3"] * 2  # of one trial, and of the two others
     got, expected = finished(events), {result.key: result for result in finished(undisturbed)}
     for result in got:
         assert result.metrics == pytest.approx(dict(expected[result.key].metrics), rel=1e-6)
@@ -87,13 +87,13 @@ def test_a_checkpoint_that_is_not_believed_is_said(executor: InlineExecutor, tmp
     latest = {event.key: event.content for event in written if isinstance(event, TrialSaved)}
     first, second = (spec.key for spec in specs)
     good = ran(executor, specs[:1], saved={first: latest[first]})
-    assert notes(good) == ["going on from step 5"]
+    assert notes(good) == ["continuing from step 5"]
     assert numbers(good)[first].metrics == pytest.approx(dict(numbers(written)[first].metrics), rel=1e-6)
     damaged = latest[first][:-1] + bytes([latest[first][-1] ^ 1])
     for content, why in ((damaged, "damaged"), (latest[second], "made with another trial")):
         events = ran(executor, specs[:1], saved={first: content})
         assert len(notes(events)) == 1
-        assert "beginning anew, its checkpoint was refused" in notes(events)[0]
+        assert "starting again from the beginning, as its checkpoint was refused" in notes(events)[0]
         assert why in notes(events)[0]
         assert finished(events)[0].resumed == 0
         assert numbers(events)[first].metrics == pytest.approx(dict(numbers(written)[first].metrics), rel=1e-6)

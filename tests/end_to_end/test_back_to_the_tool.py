@@ -129,7 +129,7 @@ def records_of(path: Path) -> list[dict[str, Any]]:
 def test_a_form_of_one_class_an_item_refuses_several(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused(several_classes(tmp_path), form, f"--export {form}: it wants one class of each item", capsys)
+    refused(several_classes(tmp_path), form, f"--export {form}: it needs one class per item", capsys)
 
 
 def refused(data: Path, form: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

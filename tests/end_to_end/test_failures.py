@@ -147,7 +147,7 @@ def test_ctrl_c_once_finishes_what_runs_and_says_how_to_go_on(engine: str, tmp_p
     driver.press_ctrl_c()
     code, said = driver.ends_within(60)
     assert code == INTERRUPTED, said
-    assert f"go on with `crowdsweep run sweep.yaml --store store --engine {engine}`" in said
+    assert f"continue with `crowdsweep run sweep.yaml --store store --engine {engine}`" in said
     state = read_journal(tmp_path / "store")
     assert state.status == "interrupted"
     assert 4 <= len(state.results) < 400
@@ -226,7 +226,7 @@ def test_mlflow_that_cannot_be_written_any_more(
     outcome = app.run(config, tmp_path, quiet=True)
     assert (outcome.status, outcome.finished, outcome.failed) == ("done", 12, 0)
     _unblock(database)
-    written_late = re.search(r": (\d+) trials written, (\d+) stood there already$", rebuild_runs(tmp_path))
+    written_late = re.search(r": (\d+) trials written, (\d+) were already there$", rebuild_runs(tmp_path))
     assert written_late is not None
     late, before = map(int, written_late.groups())
     assert late > 0, "nothing was amiss: the test did not test anything"

@@ -158,7 +158,7 @@ def test_a_folder_is_run_by_its_default_and_by_its_own_sweep_file(
 
     assert run_command_line(["init", "my labels"]) == 0
     assert run_command_line(["init", "my labels"]) == 2
-    assert "stands there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     text = Path("my labels/sweep.yaml").read_text()
     assert "  - majority-vote\n" in text
     Path("my labels/sweep.yaml").write_text("name: mine\ndatasets: [.]\nmodels: [uniform]\n")

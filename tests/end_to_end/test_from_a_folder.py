@@ -128,7 +128,7 @@ KINDS: dict[Callable[[Path], None], tuple[set[str], tuple[str, ...]]] = {
     features_and_nothing_else: ({"majority-vote", "dawid-skene", "soft-mv", "cmm"}, ("3 features, no gold",)),
     several_classes_an_item: ({"marginal", "lia-ml"}, ("60 items to train on",)),
     tokens_of_sentences: ({"soft-mv", "dl-em", "ideal"}, ("ranked by test accuracy",)),
-    votes_of_nobody: ({"majority-vote", "multinomial", "soft-mv", "cmm"}, ("annotators that nobody knows",)),
+    votes_of_nobody: ({"majority-vote", "multinomial", "soft-mv", "cmm"}, ("anonymous annotators",)),
     annotators_who_are_half_described: ({"majority-vote", "dawid-skene"}, ("annotator_features: none", "'a5'")),
     texts_without_features: (
         {"soft-mv", "crowdlab", "dl-ds", "dl-em", "cmm"},

@@ -379,7 +379,7 @@ def test_any_signal_that_asks_for_an_end_is_an_orderly_stop(
     if number == signal.SIGHUP:  # as a shell and the system may say it, both
         started.press(number)
     ended_in_order(started)
-    assert "go on with `crowdsweep run sweep.yaml --store made`" in started.said
+    assert "continue with `crowdsweep run sweep.yaml --store made`" in started.said
 
 
 def test_a_terminal_that_is_closed_is_an_orderly_stop(start: Start, tmp_path: Path) -> None:

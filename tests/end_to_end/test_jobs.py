@@ -240,7 +240,7 @@ def test_a_job_that_is_stopped_finishes_what_runs_and_goes_on_when_submitted_aga
     lock = store / "journal.lock"
     if not is_here:
         lock.write_text(lock.read_text().replace(socket.gethostname(), "another"))
-    assert f"told {'process' if is_here else 'the job'}" in " ".join(
+    assert f"asked {'process' if is_here else 'the job'}" in " ".join(
         asked(warm, plugged, tmp_path, "stop", str(store)).split()
     )
 

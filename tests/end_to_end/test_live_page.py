@@ -271,7 +271,7 @@ def test_the_page_follows_a_sweep_that_runs(browser: Browser, tmp_path: Path) ->
         try:
             address = _address(driver, tmp_path / "said")
             browser.open(address)
-            browser.until_shown("slots at work", "At work now", "Pause", "rising")
+            browser.until_shown("slots busy", "Running now", "Pause", "rising")
             browser.value("document.querySelector('#reproduce details').open = true")
             browser.until_shown("So far, in the search", "Learning curves of the search")
             for dress, (width, dark) in DRESSES.items() if PICTURES else ():

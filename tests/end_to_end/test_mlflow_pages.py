@@ -200,7 +200,7 @@ def test_a_person_walks_through_mlflows_pages(place: Path, tmp_path: Path) -> No
         assert link[0].endswith(runs_shown)
         reached(f"http://127.0.0.1:{port}/health")
         page.open(f"http://127.0.0.1:{port}/{runs_shown}")
-        page.until_shown("open to whoever has the link")
+        page.until_shown("needs the link")
         page.open(link[0])
         runs = runs_of(store)
         first, (top,) = runs["cell"][0], runs["sweep"]
@@ -278,5 +278,5 @@ def reached(url: str) -> None:
             with urllib.request.urlopen(url, timeout=10):
                 return
         except (urllib.error.URLError, ConnectionError):
-            assert time.monotonic() < deadline, f"nobody answers at {url}"
+            assert time.monotonic() < deadline, f"nothing answers at {url}"
             time.sleep(0.5)

@@ -57,7 +57,7 @@ def test_a_sweep_from_run_to_labels(
 ) -> None:
     command("run", "small.yaml", "--store", store, "--quiet")
     assert f"report:  {store}/report.html" in capsys.readouterr().out
-    assert f"MLflow is left out, as no database lives in {store}" in caplog.text
+    assert f"MLflow is left out, as its database cannot be stored in {store}" in caplog.text
     assert {"report.html", "table.csv", "results.parquet", ".crowdsweep.json"} <= names(store)
     assert {path.name for path in tmp_path.iterdir()} == {"birds", "small.yaml"}  # nothing is left here
 
@@ -93,7 +93,7 @@ def test_a_sweep_from_run_to_labels(
     command("repair", store)
     assert "sound" in capsys.readouterr().out
     command("ui", store, code=2)
-    assert "no database lives in an object store" in capsys.readouterr().err
+    assert "its database cannot be stored in an object store" in capsys.readouterr().err
     command("mirror", store, code=2)
     assert "give tracking.uri or MLFLOW_TRACKING_URI" in capsys.readouterr().err
     command("stop", store, code=2)
@@ -131,7 +131,7 @@ def test_mlflow_is_written_where_it_is_said_to_be(
     assert "left out" not in caplog.text
     capsys.readouterr()
     command("mirror", store)
-    assert f"0 trials written, {N_TRIALS} stood there already" in capsys.readouterr().out
+    assert f"0 trials written, {N_TRIALS} were already there" in capsys.readouterr().out
     served: list[Served] = []
     monkeypatch.setattr(ui, "_serve", lambda what, *_: served.append(what) or 0)
     command("ui", store)
@@ -180,7 +180,7 @@ def test_stop_ends_a_sweep_that_another_process_runs(
     command("run", "slow.yaml", "--store", store, "--quiet", code=130)
     thread.join()
     assert stopped == [0]
-    assert "told process" in capsys.readouterr().out
+    assert "asked process" in capsys.readouterr().out
     assert read_journal(store).status == "interrupted"
 
 

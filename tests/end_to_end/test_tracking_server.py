@@ -103,7 +103,7 @@ def test_a_server_that_dies_in_the_middle(
     assert took < CLOSES_S
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 1, told
-    assert told[0].startswith("MLflow cannot be written, the sweep goes on")
+    assert told[0].startswith("MLflow cannot be written; the sweep continues")
     assert mirror.lacks == "2 trials"
     state = read_journal(store)
     assert len(state.results) == 5, "the record lost nothing"

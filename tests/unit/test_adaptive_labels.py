@@ -1,4 +1,4 @@
-"""Labels given where they tell most: how many, to whom, nested, and worth it where items differ."""
+"""Labels given where they are most informative: how many, to whom, nested, and worth it where items differ."""
 
 from dataclasses import replace
 
@@ -112,7 +112,7 @@ def test_a_dataset_is_thinned_to_where_labels_tell_most() -> None:
 @pytest.mark.parametrize(
     ("base", "params", "message"),
     [
-        (dataset(), {"allocation": "adaptive"}, "parameter allocation: expected redundancy beside adaptive"),
+        (dataset(), {"allocation": "adaptive"}, "parameter allocation: expected redundancy with adaptive"),
         (dataset(), {"allocation": "best", "redundancy": 2}, "parameter allocation: expected even or adaptive"),
         (
             replace(dataset(), scale="multilabel"),

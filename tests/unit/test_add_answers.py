@@ -57,7 +57,7 @@ def test_what_is_new_joins_and_what_stands_there_does_not(pets: Path, tmp_path: 
     file = written(tmp_path / "more.csv", MORE)
     assert run_command_line(["add", str(pets), str(file)]) == 0
     said = capsys.readouterr().out
-    assert "1  answers that stand there already, left out: p1 by ann: 'cat'" in said
+    assert "1  answers that are there already, left out: p1 by ann: 'cat'" in said
     assert "2 answers added, gold of 1 items: 2 items (1 new), 2 annotators (1 new); 6 labels now" in said
     assert f"next: crowdsweep label {pets}" in said
     assert (pets / "annotations.csv").read_text() == FIRST + "p2,cleo,cat\np3,ann,dog\n"
@@ -165,7 +165,7 @@ def test_the_rule_equals_a_naive_one(seed: int) -> None:
         assert not compared(given, again, how, "f").rows
         contradicted = any(len(set(by_pair[row[:2]])) > 1 for row in new.rows)
         if contradicted and how == "keep":
-            with pytest.raises(DataError, match=r"f: expected no answer that another one .* contradicts"):
+            with pytest.raises(DataError, match=r"f: expected one label per annotator and item"):
                 compared(given, standing, "refuse", "f")
 
 
@@ -184,7 +184,7 @@ def test_contradictions_are_refused_kept_or_replace(pets: Path, tmp_path: Path, 
     now = bytes_in(pets)
     assert run_command_line(["add", str(pets), str(file)]) == 2
     said = capsys.readouterr().err
-    assert "got 1 (p1 by ann: 'cat', then 'dog'); with --contradictions keep both count" in said
+    assert "got contradicting ones for 1 (p1 by ann: 'cat', then 'dog'); --contradictions keep counts both" in said
     assert bytes_in(pets) == now
     kept = shutil.copytree(pets, tmp_path / "kept")
     for _ in range(2):
@@ -192,7 +192,7 @@ def test_contradictions_are_refused_kept_or_replace(pets: Path, tmp_path: Path, 
         assert (kept / "annotations.csv").read_text() == f"{FIRST}p1,ann,dog\n"
         assert run_command_line(["add", str(pets), str(file), "--contradictions", "replace"]) == 0
         assert (pets / "annotations.csv").read_text() == FIRST.replace("p1,ann,cat\n", "") + "p1,ann,dog\n"
-    assert "1  pairs of item and annotator that contradict themselves, both kept" in capsys.readouterr().out
+    assert "1  pairs of item and annotator with contradicting labels, both kept" in capsys.readouterr().out
 
 
 def test_a_label_is_a_class_or_its_name_or_asked_for(pets: Path, tmp_path: Path, capsys) -> None:
@@ -295,11 +295,11 @@ GOLD = "item,annotator,label,gold\np1,eve,cat,dog\np2,eve,dog,\n"
 @pytest.mark.parametrize(
     ("prepare", "text", "message"),
     [
-        (with_features, ANSWER, "have to be there before .*features-x.npz: expected features of every item"),
+        (with_features, ANSWER, "add the features before .*features-x.npz: expected features of every item"),
         (with_years, ANSWER.replace("p3,bob", "p1,cleo"), "annotators.csv: expected features of every annotator"),
-        (with_texts, ANSWER, "whose columns text say something of each, got 1 others, such as 'p3'; name its column"),
+        (with_texts, ANSWER, "whose columns text describe each, got 1 others, such as 'p3'; name its column"),
         (with_texts, TEXTS, "text of item 'p2' that .*, 'two', got '2'"),
-        (with_tokens, ANSWER, "whose columns sentence, position say something of each"),
+        (with_tokens, ANSWER, "whose columns sentence, position describe each"),
         (with_votes, ANSWER, "votes.csv: expected annotations.csv: votes do not say whose they are"),
         (with_gold_by_class, GOLD, "has gold class by class"),
         (ordinal, ANSWER.replace("dog", "owl"), "classes.csv: expected the classes of an ordinal scale"),
@@ -353,7 +353,7 @@ def test_from_python_as_from_the_command_line(pets: Path, tmp_path: Path) -> Non
         cs.add(pets, "more.csv", items="item")
     with pytest.raises(UnknownName, match="add: unknown column 'scale'"):
         cs.add(pets, "more.csv", scale="ordinal")
-    with pytest.raises(DataError, match=r"gaussians: expected the folder of a dataset, .* is \./gaussians"):
+    with pytest.raises(DataError, match=r"gaussians: expected the folder of a dataset, .* as \./gaussians"):
         cs.add("gaussians", table)
 
 

@@ -82,7 +82,7 @@ def test_the_same_numbers_and_one_seed_are_said() -> None:
     lone = answer(trials("a", [0.8]) + trials("b", [0.7]))
     assert lone.lead == "Use a: 80.0 % on test items. b was not tested against it (one seed only)."
     assert lone.warnings == ("One seed: the variation between seeds is not known. Raise seeds.report.",)
-    assert answer(trials("a", BEST)).lead.endswith("Nothing else was ranked beside it.")
+    assert answer(trials("a", BEST)).lead.endswith("No other model was ranked.")
 
 
 @pytest.mark.parametrize(
@@ -155,16 +155,18 @@ def test_a_ceiling_that_was_cut_short_is_none() -> None:
 
 def test_what_to_do_next_is_what_was_measured() -> None:
     (only,) = steps(trials("a", BEST) + trials("ideal", [0.936, 0.935, 0.937]))[1:]
-    assert only == "Better labels, or more, could bring up to about 9.9 points: so far above is ideal."
+    assert only == "Better labels, or more, could bring up to about 9.9 points: ideal is that much better."
     (no_gap,) = steps(trials("a", BEST) + trials("ideal", CLOSE))[1:]
     assert no_gap.startswith("More labels would hardly help a")
-    assert no_gap.endswith("ideal stands at settings that nobody searched: to rely on this, search them first.")
+    assert no_gap.endswith("ideal has settings that were not searched: to rely on this, search them first.")
     found = CellRecord(key="i", label="ideal", dataset="d", metric="dev_accuracy", goal="maximize", points=2)
     searched = made_up_search("i", "ideal", "d", [{"epochs": 9}], [0.8], [0])
     searched += trials("a", BEST) + trials("ideal", CLOSE, point={"epochs": 9}, search="i")
-    assert not [step for step in steps(searched, searches=[found]) if "nobody searched" in step]
+    assert not [step for step in steps(searched, searches=[found]) if "not searched" in step]
     (no_ceiling,) = steps(trials("a", BEST) + trials("ideal", [0.6, 0.601, 0.599]))[1:]
-    assert no_ceiling.startswith("ideal, though it learns from gold, is below a: as it is set it is no ceiling")
+    assert no_ceiling.startswith(
+        "ideal, though it learns from gold, is below a: with these settings it is not a ceiling"
+    )
     weak = CrowdMatrix(place=("d", "{}"), model="ds", matrix=[[0.6, 0.4], [0.5, 0.5]])
     (crowd,) = steps(trials("a", BEST), [weak])[1:]
     assert "an answer is right in 55 % of cases (chance: 50 %)" in crowd
@@ -172,7 +174,7 @@ def test_what_to_do_next_is_what_was_measured() -> None:
     assert steps(trials("a", BEST), [strong])[1:] == []
     (tie,) = steps(trials("a", BEST) + trials("b", CLOSE))[1:]
     assert tie == (
-        "To rank a above b takes about 48 seeds (`seeds.report`, now 6), if they are as far apart as they seem."
+        "To rank a above b takes about 48 seeds (`seeds.report`, now 6), if the observed difference is the true one."
     )
 
 
@@ -185,7 +187,7 @@ def test_a_best_value_at_the_end_of_its_range_is_told() -> None:
         events += trials("cmm", BEST, point={"groups": groups}, search="s")
         return steps(events, models=models, searches=[found])[1:]
 
-    assert told(3) == ["Widen the search of cmm: groups 3 was best at the end of what was allowed."]
+    assert told(3) == ["Widen the search of cmm: groups 3 was best at the edge of the space."]
     assert told(2) == []
 
 

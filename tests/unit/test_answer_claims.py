@@ -108,7 +108,7 @@ def test_without_gold_nobody_is_called_worse() -> None:
     ]
     found, block = answer(events)
     assert found.lead.endswith(
-        "b predicts held-out answers less well, which does not tell who labels more items right."
+        "b predicts held-out answers less well, which does not show which of them labels more items correctly."
     )
     rows = scores_table(block, comparison_of(folded(made_up_sweep(events, models=[])))).rows
     assert "predicts answers less well" in rows[1].cells

@@ -33,7 +33,7 @@ def test_a_silence_in_the_middle_is_told_of_once(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING, logger="crowdsweep"):
         answered(door, work, silent_s=0.01)
     (told,) = caplog.records
-    assert told.getMessage().startswith("MLflow at http://host has not answered for 0.01 s; it is waited for")
+    assert told.getMessage().startswith("MLflow at http://host has not answered for 0.01 s; waiting for it")
 
 
 def test_a_silence_without_an_end_is_given_up_and_the_work_told() -> None:

@@ -68,7 +68,10 @@ def test_a_cell_that_names_classes_of_others_is_told_of(tmp_path: Path) -> None:
     imported = made(tmp_path, [*ROWS[:2], ("p2", "ann", "fox")], None)
     assert imported.dataset.scale == "nominal"
     assert [note for note in imported.doubtful() if "--scale multilabel" in note] == [
-        "'cat|dog' looks like several classes: where an answer may name several, begin anew with --scale multilabel"
+        (
+            "'cat|dog' looks like several classes: if an answer may name several, repeat the command with --scale "
+            "multilabel"
+        )
     ]
 
 
@@ -98,7 +101,7 @@ def test_a_scale_in_halves_is_one(tmp_path: Path) -> None:
 def test_texts_in_place_of_labels_are_told_of(tmp_path: Path) -> None:
     rows = [(f"p{n // 4}", f"a{n % 4}", f"text {n}") for n in range(80)]
     found = {oddity.kind for oddity in mistakes(made(tmp_path, rows, None).dataset)}
-    assert found == {"labels of which most stand alone"}
+    assert found == {"labels most of which occur only once"}
 
 
 def test_rows_in_place_of_items_are_told_of(tmp_path: Path) -> None:

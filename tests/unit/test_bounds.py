@@ -356,7 +356,7 @@ def test_a_fit_says_what_its_tables_would_take_before_they_are_made(
     told = " ".join(capsys.readouterr().err.split())
     assert "expected at most 48,000,000 numbers in the tables of a fit, got 72,000,000 of 6,000 items" in told
     assert not (tmp_path / "out").exists()
-    with pytest.raises(DataError, match=r"12,000 labels \(0.6 GB each\); join rare classes"):
+    with pytest.raises(DataError, match=r"12,000 labels \(0.6 GB each\); merge rare classes"):
         cs.fit("majority-vote", str(folder))
     sweep = {"name": "a", "datasets": [str(folder)], "models": ["majority-vote"], "engine": "inline"}
     with pytest.raises(BadInput, match="numbers in the tables of a fit"):

@@ -392,14 +392,14 @@ def test_texts_are_kept_and_numbers_and_gold_are_offered(tmp_path: Path, capsys:
     folder = begun(path)
     told = capsys.readouterr().out
     assert "text is 'sentence'" in told
-    assert "as features of theirs: --features width --features height\n" in told
+    assert "to use them as features: --features width --features height\n" in told
     assert "--gold checked" in told
     assert read_folder(folder).items.text[3] == "some words 3"
     path.rename(tmp_path / "b.csv")
     again = tmp_path / "again"
     words = ["--features", "width", "--features", "height", "--gold", "checked", "--text", "sentence"]
     assert run_command_line(["init", str(tmp_path / "b.csv"), str(again), *words]) == 0
-    assert "features of theirs" not in capsys.readouterr().out
+    assert "to use them as features" not in capsys.readouterr().out
     data = read_folder(again)
     assert data.items.features[[0, 5]].tolist() == [[0, 9], [1.25, 4]]
     assert (data.gold.item.tolist(), [data.class_names[code] for code in data.gold.label]) == ([0, 1], ["pos", "pos"])

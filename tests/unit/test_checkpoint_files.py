@@ -97,7 +97,7 @@ def test_one_that_cannot_be_kept_costs_a_warning(caplog: pytest.LogCaptureFixtur
         for step in (1, 2):
             kept.take(TrialSaved(key=A, step=step, content=b"x"))
     assert [record.message for record in caplog.records] == [
-        "checkpoints cannot be kept, so that a lost trial may begin anew: no room"
+        "checkpoints cannot be kept, so a lost trial may have to start again from the beginning: no room"
     ]
 
 

@@ -273,8 +273,8 @@ def test_a_state_of_another_shape_has_the_batch_begin_anew(add_model: Callable[.
     again = Heard()
     other = {**latest, specs[1].key: reshaped(latest[specs[1].key])}
     results = run_batch(specs, base, "cpu", silent, None, replace(settings, saved=other, emit=again))
-    assert again.words[0] == "going on from step 5"
-    assert again.words[1].startswith("beginning anew, its checkpoint was refused: expected")
+    assert again.words[0] == "continuing from step 5"
+    assert again.words[1].startswith("starting again from the beginning, as its checkpoint was refused: expected")
     assert [result.resumed for result in results] == [0, 0]
     assert [result.metrics for result in results] == [result.metrics for result in undisturbed]
     resumed = run_batch(specs, base, "cpu", silent, None, replace(settings, saved=latest))

@@ -26,7 +26,7 @@ def test_an_address_where_nobody_listens() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     began = time.monotonic()
-    with pytest.raises(BadInput, match=f"127.0.0.1:{port}.*nobody answers at .*:{port} ") as raised:
+    with pytest.raises(BadInput, match=f"127.0.0.1:{port}.*nothing answers at .*:{port} ") as raised:
         connect(f"127.0.0.1:{port}")
     assert time.monotonic() - began < 15
     assert "\n" not in str(raised.value)

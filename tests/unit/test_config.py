@@ -219,10 +219,10 @@ MISTAKES = {
     "no such choice": ("engine: dask", SweepFileError, "FILE:8: engine: expected one of \"inline\", \"ray\"; got 'dask'"),
     "a section left empty": ("seeds:", SweepFileError, "FILE:8: seeds: expected a mapping of search, report, rescored; got nothing"),
     "a list for a mapping": ("sampler: [tpe]", SweepFileError, "FILE:8: sampler: expected a mapping of kind, seed, parallel, warm_start; got ['tpe']"),
-    "a key twice": ("name: again", SweepFileError, "FILE:8: the key 'name' stands here and at FILE:1; keep one"),
+    "a key twice": ("name: again", SweepFileError, "FILE:8: the key 'name' appears here and at FILE:1; keep one"),
     "unknown metric": ("metric: dev_acuracy", UnknownName, "FILE:8: metric.name: unknown metric 'dev_acuracy'; did you mean 'dev_accuracy'?"),
     "goal the wrong way": ("metric: {name: dev_kl, goal: maximize}", SweepFileError, "FILE:8: metric.goal: expected minimize, since a lower dev_kl is better; got maximize"),
-    "search by test": ("metric: test_kl", SweepFileError, "FILE:8: metric.name: a search that sees test scores proves nothing; write dev_kl, or heldout_loglik"),
+    "search by test": ("metric: test_kl", SweepFileError, "FILE:8: metric.name: a search must not see test scores; write dev_kl, or heldout_loglik"),
     "unknown template": ("study: {template: sparcity}", UnknownName, "FILE:8: study.template: unknown study template 'sparcity'; did you mean 'sparsity'?"),
     "no template": ("study: {annotators: [3]}", SweepFileError, "FILE:8: study: expected template, one of redundancy, sparsity"),
     "published, no such model": ("published: {values: [{model: dawid, dataset: anesthesia, metric: test_kl, value: 1}]}", UnknownName, "FILE:8: published.values.0.model: unknown model 'dawid'; did you mean 'dawid-skene'?"),
@@ -250,14 +250,14 @@ ENTRY_MISTAKES = {
     "not the model's space": ("name: dawid-skene, search: {groups: {min: 1, max: 3}}", SpaceError, "FILE:4: models.0.search.groups: model 'dawid-skene': unknown parameter 'groups'; known:"),
     "one end too far": ("name: dawid-skene, search: {smoothing: {min: -0.5, max: 1.0}}", SpaceError, "FILE:4: models.0.search.smoothing: model 'dawid-skene', parameter 'smoothing': expected number, at least 0; got -0.5"),
     "one choice wrong": ("name: dawid-skene, search: {smoothing: {values: [0.1, none]}}", SpaceError, "FILE:4: models.0.search.smoothing: model 'dawid-skene', parameter 'smoothing': expected number, at least 0; got \"none\""),
-    "whole numbers by accident": ("name: dawid-skene, search: {smoothing: {min: 0, max: 1}}", SpaceError, "FILE:4: models.0.search.smoothing: 'smoothing' takes fractions, but min 0 and max 1 mean whole numbers; write 0.0 and 1.0, or distribution: int_uniform"),
+    "whole numbers by accident": ("name: dawid-skene, search: {smoothing: {min: 0, max: 1}}", SpaceError, "FILE:4: models.0.search.smoothing: 'smoothing' takes real numbers, but min 0 and max 1 mean whole numbers; write 0.0 and 1.0, or distribution: int_uniform"),
     "fractions for a whole number": ("name: dawid-skene, search: {iterations: {distribution: uniform, min: 1, max: 9}}", SpaceError, "FILE:4: models.0.search.iterations: model 'dawid-skene', parameter 'iterations': expected integer"),
-    "fixed and searched": ("name: dawid-skene, params: {smoothing: 1}, search: {smoothing: {values: [1, 2]}}", SpaceError, "FILE:4: models.0.search.smoothing: 'smoothing' is both fixed in params and searched; keep one"),
+    "fixed and searched": ("name: dawid-skene, params: {smoothing: 1}, search: {smoothing: {values: [1, 2]}}", SpaceError, "FILE:4: models.0.search.smoothing: 'smoothing' is both fixed in params and searched; remove one"),
     "log_uniform": ("name: dawid-skene, search: {smoothing: {distribution: log_uniform, min: -3, max: 0}}", SpaceError, "FILE:4: models.0.search.smoothing.distribution: 'log_uniform' is not supported: its limits are exponents of e; write log_uniform_values with the limits themselves"),
     "no such space file": ("name: dawid-skene, search: defalt", SweepFileError, "FILE:4: models.0.search: there is no file of spaces 'defalt'; did you mean 'default'?"),
-    "nothing to search": ("name: uniform, search: default", SweepFileError, "FILE:4: models.0.search: there is nothing to search in 'uniform'; leave `search` out"),
+    "nothing to search": ("name: uniform, search: default", SweepFileError, "FILE:4: models.0.search: nothing can be searched in 'uniform'; leave `search` out"),
     "no name": ("params: {}", SweepFileError, "FILE:4: models.0: expected a model's name, or a mapping with `name`; got {'params': {}}"),
-    "the same again": ("name: majority-vote}\n  - {name: majority-vote", SweepFileError, "FILE:5: models.1: 'majority-vote' stands at FILE:4: models.0 already; give one of them a `label`"),
+    "the same again": ("name: majority-vote}\n  - {name: majority-vote", SweepFileError, "FILE:5: models.1: 'majority-vote' is already at FILE:4: models.0; give one of them a `label`"),
 }  # fmt: skip
 
 
@@ -278,7 +278,7 @@ def test_a_mistake_in_a_model_is_told_with_its_place(sweep, tmp_path: Path, mist
         ("name: a b\ndatasets: [anesthesia]\nmodels: [uniform]\n", "FILE:1: name: expected letters, digits"),
         ("name: ../x\ndatasets: [anesthesia]\nmodels: [uniform]\n", "FILE:1: name: expected letters, digits"),
         ("name: x\ndatasets: anesthesia\nmodels: [uniform]\n", "FILE:2: datasets: expected a list with at least one dataset"),
-        ("name: x\ndatasets: [anesthesia, anesthesia]\nmodels: [uniform]\n", "FILE:2: datasets.1: this dataset stands at FILE:2: d"),
+        ("name: x\ndatasets: [anesthesia, anesthesia]\nmodels: [uniform]\n", "FILE:2: datasets.1: this dataset is already at FILE:2: d"),
         ("name: x\ndatasets: [{name: digits, labels: {a: 1}}]\nmodels: [uniform]\n", "FILE:2: datasets.0.labels: expected text, a"),
         ("name: x\ndatasets:\n  - {name: digits, labels: []}\nmodels: [uniform]\n", "FILE:3: datasets.0.labels: expected a value, or"),
     ],
@@ -340,9 +340,9 @@ def test_aliases_and_merges_are_read_and_bombs_refused(sweep) -> None:
     )
     assert [entry.params["smoothing"] for entry in config.models] == [1, 2]
     levels = "\n".join(f"  - &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))
-    with pytest.raises(SweepFileError, match="unfolds to more than 20000 values"):
+    with pytest.raises(SweepFileError, match="expands to more than 20000 values"):
         sweep(f"name: x\nmodels: [uniform]\ndatasets:\n  - &a0 [x]\n{levels}\n")
-    with pytest.raises(SweepFileError, match="stands inside what it stands for"):
+    with pytest.raises(SweepFileError, match="is inside the value that it refers to"):
         sweep("name: x\nmodels: [uniform]\ndatasets: &me [*me]\n")
 
 

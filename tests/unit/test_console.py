@@ -67,9 +67,9 @@ def test_plain_lines() -> None:
     place = "digits (annotators 100)"
     assert told[0] == "a-sweep: 4 trials"
     assert f"failed: [red]dl-ds on {place}, seed 1: NonFiniteObjective: the objective is nan" in told
-    assert "1 of 4 trials, 1 running; 0:50 gone, about 1 min left" in told
+    assert "1 of 4 trials, 1 running; 0:50 elapsed, about 1 min left" in told
     assert [line for line in told if "more than" in line] == [
-        f"that is more than was said before: [red]dl-ds on {place} takes long"
+        f"that is more than estimated before: [red]dl-ds on {place} takes long"
     ], "once"
     assert f"best on {place}: [red]dl-ds, test accuracy 50.0 %" in told
     assert f"best on {place}: cmm, test accuracy 75.0 %" in told
@@ -90,7 +90,7 @@ def test_the_longer_a_sweep_lasts_the_rarer_are_its_lines() -> None:
     events: list[Event] = [started()]
     for seed in range(1000):
         events += [TrialPlanned(spec=spec(seed)), ok(spec(seed).key)]
-    told = [line for line in lines(events, seconds_apart=5.0) if "gone" in line]
+    told = [line for line in lines(events, seconds_apart=5.0) if "elapsed" in line]
     assert 160 <= len(told) <= 260, "one a minute of 10,000 seconds, and more at first"
 
 
@@ -101,7 +101,7 @@ def test_plain_lines_do_not_flood() -> None:
     told = lines(events, seconds_apart=0.1, every_s=5.0)
     assert sum("failed: " in line for line in told) == 20
     assert sum("more trials fail" in line for line in told) == 1
-    assert sum("gone" in line for line in told) == 3, "one each five of twenty seconds"
+    assert sum("elapsed" in line for line in told) == 3, "one each five of twenty seconds"
 
 
 def test_what_is_flagged_alike_is_told_once() -> None:

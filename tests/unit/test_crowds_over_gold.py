@@ -59,7 +59,7 @@ def test_what_has_no_gold_or_a_crowd_of_its_own_is_refused() -> None:
         prepare(catalogue.load("anesthesia", {}), {"crowd": "setup1"}, 0)
     with pytest.raises(DataError, match="a simulated one already"):
         prepare(catalogue.load("gaussians", {}), {"crowd": "setup1"}, 0)
-    with pytest.raises(DataError, match="expected a simulated crowd beside it"):
+    with pytest.raises(DataError, match="expected a simulated crowd with it"):
         prepare(catalogue.load("anesthesia", {}), {"labels_per_item": 5}, 0)
 
 

@@ -156,7 +156,7 @@ def test_where_keeps_only_the_rows_that_meet_it(shared_data):
         ({"annotations": "item,item,label\n"}, r"expected distinct column names, got 'item' twice"),
         ({"annotations": GOOD + "c,z\n"}, r"annotations.csv, row 3: expected 3 fields as in the header, got 2: 'c,z'"),
         ({"annotations": GOOD + ",z,no\n"}, r"row 3, column item: expected an item, got an empty field"),
-        ({"annotations": GOOD + "NA,z,no\n"}, r"row 3, column item: expected an item, got 'NA', which stands for a"),
+        ({"annotations": GOOD + "NA,z,no\n"}, r"row 3, column item: expected an item, got 'NA', which means a"),
         ({"annotations": b"item,annotator,label\na,x,caf\xe9\n"}, r"expected UTF-8, got byte 0xe9 in line 2"),
         ({"annotations": "item,annotator,label\n".encode("utf-16")}, r"expected UTF-8"),
         ({"annotations": "item,annotator,label\n"}, r"expected at least two classes, got none; declare them"),
@@ -206,7 +206,7 @@ def test_mistakes_are_told_with_file_row_and_column(tmp_path, files, message):
         ("- a list", r"expected keys such as name, title, scale, missing, images, got list"),
         ("name: [", r"expected YAML"),
         ("!!python/object/apply:os.system ['true']", r"got the tag tag:yaml.org,2002:python/object"),
-        ("missing: [[a]]", r"dataset.yaml, missing: expected texts that stand for no value"),
+        ("missing: [[a]]", r"dataset.yaml, missing: expected texts that mean a missing value"),
     ],
 )
 def test_a_bad_description_is_told(tmp_path, text, message):

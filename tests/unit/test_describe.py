@@ -101,7 +101,7 @@ def test_every_oddity_is_found_and_named() -> None:
     assert found["annotators with one label"].examples == ("a2",)
     assert found["annotators with no label"].examples == ("a4",)
     assert found["annotators who use one class only"].examples == ("a3",)
-    assert found["classes that nobody used"].examples == ("c2",)
+    assert found["classes that no annotator used"].examples == ("c2",)
     assert found["items without a label"].examples == ("i4",)
 
 
@@ -128,7 +128,7 @@ def test_multilabel_answers_are_counted_as_answers() -> None:
     assert "label_entropy" not in found
     odd = {oddity.kind: oddity for oddity in odd_things(data)}
     assert odd["answers that chose no class"].examples == ("i0 by a1",)
-    assert odd["classes that nobody used"].examples == ("c2",)
+    assert odd["classes that no annotator used"].examples == ("c2",)
     assert "annotators with no label" not in odd
 
 

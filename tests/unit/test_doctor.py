@@ -68,7 +68,7 @@ def test_a_problem_is_the_exit_code_and_stands_with_what_to_do(
     told = capsys.readouterr().out
     assert "problem  cluster: RAY_ADDRESS 'nowhere': expected host:port" in told
     assert "unset RAY_ADDRESS" in told
-    assert told.splitlines()[-1] == "No sweep runs here as it is: see to each problem."
+    assert told.splitlines()[-1] == "No sweep can run here yet: fix each problem."
     assert examination.would_run([Finding(what="x", verdict="note", words="")])
 
 
@@ -189,7 +189,7 @@ def test_a_tracking_server_that_is_away_is_told_without_its_password(monkeypatch
 def test_a_cluster_that_is_away_and_one_that_is_none_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for address, verdict, words in (
         ("auto", "ok", "the cluster of this machine"),
-        ("127.0.0.1:1", "problem", "nobody answers at 127.0.0.1:1"),
+        ("127.0.0.1:1", "problem", "nothing answers at 127.0.0.1:1"),
         ("ray://head:10001", "problem", "Ray Client is not supported"),
     ):
         monkeypatch.setenv("RAY_ADDRESS", address)

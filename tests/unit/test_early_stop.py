@@ -269,8 +269,8 @@ def test_its_settings_are_checked_and_kept() -> None:
     for wrong, said in (
         ({"kind": "median", "quantile": 1.0}, "early_stop.quantile: expected number, above 0, below 1"),
         ({"kind": "median", "grace": -0.1}, "early_stop.grace: expected number, at least 0, below 1"),
-        ({"kind": "wilcoxon", "grace": 0.1}, "early_stop.grace: expected it beside kind: median alone"),
-        ({"quantile": 0.5}, "early_stop.quantile: expected it beside kind: median alone, got kind: none"),
+        ({"kind": "wilcoxon", "grace": 0.1}, "early_stop.grace: expected it only with kind: median"),
+        ({"quantile": 0.5}, "early_stop.quantile: expected it only with kind: median, got kind: none"),
     ):
         with pytest.raises(SweepFileError, match=said):
             config_of(early_stop=wrong)

@@ -23,8 +23,8 @@ PYTHON = next_calls({"budget.hours": 2, "seeds.report": 3}, Path("my runs"))
 ENDS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "interrupted": (
         {"status": SweepStatus.INTERRUPTED, "dropped": True},
-        ["interrupted: nothing that finished is lost; go on with `crowdsweep run s.yaml --set ", "seeds.report=3`"],
-        ["go on with the same call of `run`", "no report was written; `crowdsweep report 'my runs'` writes it"],
+        ["interrupted: nothing that finished is lost; continue with `crowdsweep run s.yaml --set ", "seeds.report=3`"],
+        ["continue with the same call of `run`", "no report was written; `crowdsweep report 'my runs'` writes it"],
     ),
     "over budget": (
         {"status": SweepStatus.OVER_BUDGET, "failed": 4, "allowed": "3"},
@@ -33,8 +33,11 @@ ENDS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     ),
     "out of time": (
         {"status": SweepStatus.OUT_OF_TIME},
-        ["budget.hours (2) is used up", "Go on with `crowdsweep run s.yaml --set seeds.report=3 --set budget.hours=4`"],
-        ["Go on with overrides={'budget.hours': 4", "'seeds.report': 3}"],
+        [
+            "budget.hours (2) is used up",
+            "Continue with `crowdsweep run s.yaml --set seeds.report=3 --set budget.hours=4`",
+        ],
+        ["Continue with overrides={'budget.hours': 4", "'seeds.report': 3}"],
     ),
     "failed": (
         {"status": SweepStatus.DONE, "failed": 1},

@@ -58,7 +58,7 @@ def test_a_metric_is_told_with_its_unit_and_its_names() -> None:
     told = in_one_line("test_accuracy")
     assert "share of items whose most probable class is right" in told
     assert "Values: a share, shown in percent, at least 0, at most 1, higher is better." in told
-    assert told.endswith("Of items, and so named with their split: train_accuracy, dev_accuracy, test_accuracy.")
+    assert told.endswith("Scores items; its name starts with their split: train_accuracy, dev_accuracy, test_accuracy.")
     assert "at most 0, higher is better" in in_one_line("heldout_loglik")
 
 
@@ -93,7 +93,7 @@ def test_a_model_is_told_with_its_idea_symbols_source_and_ranges() -> None:
 )
 def test_what_is_called_otherwise_is_told_with_what_is_near(name: str, near: str) -> None:
     with pytest.raises(
-        BadInput, match=f"'{name}' is no key of sweep files, no metric and no model; did you mean .*{near}"
+        BadInput, match=f"'{name}' is not a key of sweep files, a metric or a model; did you mean .*{near}"
     ):
         explain(name)
 
@@ -102,7 +102,7 @@ def test_what_is_called_otherwise_is_told_with_what_is_near(name: str, near: str
 def test_what_is_nothing_is_told(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["explain", name]) == 2
     said = capsys.readouterr().err
-    assert "is no key of sweep files, no metric and no model" in said
+    assert "is not a key of sweep files, a metric or a model" in said
     assert len(said) < 900
 
 

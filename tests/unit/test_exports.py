@@ -139,7 +139,7 @@ def test_several_classes_an_item_want_several_choices(dataset, tmp_path):
     file.write_text(PROJECT.replace('name="mood"', 'name="mood" choice="multiple"'))
     Exports(forms=["label-studio"], interface=file).writers(several)
     for form in ("crowd-kit", "cleanlab"):
-        with pytest.raises(BadInput, match=f"--export {form}: it wants one class"):
+        with pytest.raises(BadInput, match=f"--export {form}: it needs one class"):
             Exports(forms=[form]).writers(several)
 
 

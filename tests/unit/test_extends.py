@@ -132,7 +132,7 @@ def test_a_sweep_that_comes_along_is_extended_by_name(sweep, tmp_path: Path, cap
     (tmp_path / "sparsity.yaml").write_text(BASE)
     assert sweep(mine="{name: mine, extends: sparsity}").sampler.seed == 3
     assert "mine.yaml:1: extends: " in caplog.text
-    assert "what stands here is taken" in caplog.text
+    assert "this file or folder is used" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -175,11 +175,11 @@ def test_what_cannot_be_extended_is_told(sweep, tmp_path: Path) -> None:
 
 def test_files_that_extend_each_other_are_refused(sweep) -> None:
     with pytest.raises(
-        SweepFileError, match=r"mine\.yaml:1: extends: these files extend each other in a circle: .*mine\.ya"
+        SweepFileError, match=r"mine\.yaml:1: extends: these files extend each other in a cycle: .*mine\.ya"
     ):
         sweep(mine="{name: mine, extends: mine.yaml}")
     with pytest.raises(
-        SweepFileError, match=r"b\.yaml:1: extends: .* circle: .*a\.yaml → .*b\.yaml → .*a\.yaml; take one"
+        SweepFileError, match=r"b\.yaml:1: extends: .* cycle: .*a\.yaml → .*b\.yaml → .*a\.yaml; remove one"
     ):
         sweep(b="{name: b, extends: a}", a="{name: a, extends: b}")
     many = {f"s{n}": f"{{name: s, extends: s{n - 1}}}" for n in range(1, 12)}

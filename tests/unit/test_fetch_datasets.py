@@ -268,7 +268,7 @@ def test_without_a_checksum_what_came_is_told(server: FileServer, tmp_path: Path
         (
             zipped({"x/crowd_labels.csv": CROWD_KIT["labels.csv"][:-8], "x/gt.csv": CROWD_KIT["gt.csv"]}),
             None,
-            r"expected 2 annotated, got 1, 3 annotations, got 2; what came is not what the papers",
+            r"expected 2 annotated, got 1, 3 annotations, got 2; the files received are not those that the papers",
         ),
         (
             zipped(
@@ -292,7 +292,7 @@ def test_what_is_not_what_it_should_be_is_refused_and_removed(
 
 def test_a_fetch_that_was_cut_goes_on(server: FileServer, tmp_path: Path) -> None:
     server.fails = lambda n, _: 40 if n < 4 else None
-    with pytest.raises(DataError, match="kept, the same command goes on"):
+    with pytest.raises(DataError, match="kept, and the same command continues"):
         fetch(small(server), tmp_path, lambda _: None)
     assert not (tmp_path / "relevance-2").exists()
     fetch(small(server), tmp_path, lambda _: None)

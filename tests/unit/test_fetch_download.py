@@ -123,7 +123,7 @@ def test_a_server_that_is_busy_is_asked_again_and_one_that_has_nothing_is_not(
 ) -> None:
     server.fails = lambda n, _: (503, 429)[n] if n < 2 else None
     assert fetched(server, tmp_path) == CONTENT
-    with pytest.raises(DataError, match=r"/b.bin: cannot be had: the server answered 404"):
+    with pytest.raises(DataError, match=r"/b.bin: the download failed: the server answered 404"):
         download(f"{server.url}/b.bin", tmp_path, "b.bin", lambda _: None)
     assert len(server.asked) == 4
     assert [path.name for path in tmp_path.iterdir()] == ["a.bin"]  # nothing of b is kept, as nothing came

@@ -170,7 +170,7 @@ def test_of_six_drivers_at_once_one_writes(google: Google) -> None:
 
 def test_a_server_that_looks_at_no_conditions_is_refused(google: Google) -> None:
     google.honours = False
-    with pytest.raises(JournalError, match=r"writes over objects that it was asked to create where none stands"):
+    with pytest.raises(JournalError, match=r"overwrites objects that it was asked to create only where none exists"):
         rows_of(Objects(place()), write=True)
 
 

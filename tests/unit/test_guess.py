@@ -105,7 +105,7 @@ def test_a_date_is_the_item_only_where_no_other_column_is_left(tmp_path: Path) -
     rows = a_row_an_answer("date", "worker", "verdict")
     guess = settled(tmp_path / "a.csv", guess_file(written(tmp_path / "a.csv", rows)))
     assert guess.asked.item == "date"
-    assert "'date' was taken for the items as no other column is left" in guess.what
+    assert "'date' was taken for the items, as no other column is left" in guess.what
     days = [
         ["date", "worker", "verdict"],
         *(["Monday" if place % 2 else "Friday", *row[1:]] for place, row in enumerate(rows[1:])),
@@ -267,7 +267,7 @@ def test_what_differs_only_in_spelling_is_told(
     assert run_command_line(["init", "a.csv", "told"]) == 0
     notes = [line for line in capsys.readouterr().out.splitlines() if "only in spelling" in line]
     assert notes == [
-        f"note: {kind} that differ only in spelling: {names}; --normalise joins them"
+        f"note: {kind} that differ only in spelling: {names}; --normalise merges them"
         for kind, names in (("classes", "'y' and 'Y'"), ("items", "'p1' and 'P1'"))
     ]
     Path("a.csv").write_text(GOOD.replace("w2,y", "w2,Y"))
@@ -298,7 +298,7 @@ def test_a_class_that_may_mean_no_answer_is_told(
         tmp_path / "odd.csv", [["item", "ann", "bob", "cy", "di"], *([f"i{n}", *row] for n, row in enumerate(cells))]
     )
     assert run_command_line(["init", "odd.csv"]) == 0
-    assert "note: 2 answers are '-99', taken for a class" in capsys.readouterr().out
+    assert "note: 2 answers are '-99', read as a class" in capsys.readouterr().out
     assert run_command_line(["init", "odd.csv", "less", "--missing=-99"]) == 0
     assert "46 labels, 2 classes" in capsys.readouterr().out
     cells[0][2] = cells[5][1] = ""
@@ -358,7 +358,7 @@ def test_on_a_terminal_columns_are_asked_where_nobody_can_tell(tmp_path: Path) -
 def test_an_expert_among_the_columns_may_be_gold(tmp_path: Path) -> None:
     rows = [["item", "ann", "bob", "Expert"], *([f"p{n}", "yn"[n % 2], "yn"[n % 3 > 0], "yn"[n % 2]] for n in range(9))]
     found = guess_file(written(tmp_path / "a.csv", rows))
-    assert found.notes == ("the column 'Expert' was taken for an annotator; where it is gold, --gold Expert",)
+    assert found.notes == ("the column 'Expert' was taken for an annotator; if it is gold, give --gold Expert",)
     assert guess_file(written(tmp_path / "a.csv", rows), Asked(gold="Expert")).notes == ()
 
 
@@ -374,4 +374,4 @@ def test_a_class_that_may_be_no_answer_is_told_of(tmp_path: Path, word: str) -> 
     rows[5][2] = word
     asked = guess_file(written(tmp_path / "a.csv", rows)).asked
     told = list(import_file("csv", tmp_path / "a.csv", asked, tmp_path / "made").doubtful())
-    assert [note for note in told if f"1 answers are '{word}', taken for a class" in note]
+    assert [note for note in told if f"1 answers are '{word}', read as a class" in note]

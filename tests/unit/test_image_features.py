@@ -297,7 +297,7 @@ def test_init_keeps_the_images_that_a_column_names(tmp_path: Path, timm: Timm, c
     more.write_text("photo,file,who,said\nphotos/10.png,10.png,a1,cat\nphotos/3.png,3.png,a9,cat\n")
     add = ["add", "sets/album", str(more), "--item", "photo", "--annotator", "who", "--label", "said"]
     assert run_command_line(add) == 2
-    assert "image say something of each" in " ".join((told := capsys.readouterr().err).split())
+    assert "image describe each" in " ".join((told := capsys.readouterr().err).split())
     assert "by --image" in told
     assert run_command_line([*add, "--image", "file"]) == 0
     data = loaded(tmp_path / "sets/album", tmp_path / "model")
@@ -328,7 +328,7 @@ def test_one_image_an_item_and_names_that_look_like_some_are_told(tmp_path: Path
     assert "did you mean 'file'" in capsys.readouterr().err
     table(file, lambda n: f"{n}.JPG")
     assert run_command_line(["init", str(file), str(tmp_path / "a")]) == 0
-    assert "'photo' names files of images; to have features of them: --image photo" in " ".join(
+    assert "'photo' names image files; to use them for features: --image photo" in " ".join(
         capsys.readouterr().out.split()
     )
 

@@ -63,7 +63,7 @@ def test_nulls_of_label_studio_are_no_answers(tmp_path: Path) -> None:
             {**task(3), "annotations": [{"completed_by": 1, "result": choice(1, "x")["result"] * 2}]},
             r"task 3, annotations.0, result.1: expected one answer to q in an annotation",
         ),
-        (task(3, choice(1, "\ud800")), r"task 3, annotations.0, q: expected a label, .* half of a character"),
+        (task(3, choice(1, "\ud800")), r"task 3, annotations.0, q: expected a label, .* an unpaired surrogate"),
         (7, r"entry 1: expected an object, got 7"),
     ],
 )

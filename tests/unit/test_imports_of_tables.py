@@ -111,13 +111,13 @@ def test_a_column_of_texts_is_no_annotator_of_a_matrix(tmp_path: Path) -> None:
     lines = [f'p{item},"text {item}, of its own",{"ab"[item % 2]},{"ab"[item % 3 == 0]}' for item in range(12)]
     imported = matrix_of(tmp_path, "\n".join(["item,remark,ann,bob", *lines]))
     assert {annotator for _, annotator, _ in triples(imported)} == {"ann", "bob"}
-    assert any(note.startswith("'remark' left out: nearly every cell is another") for note in imported.notes)
+    assert any(note.startswith("'remark' left out: nearly every cell is different") for note in imported.notes)
 
 
 def test_measures_are_no_classes_of_a_matrix(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     np.save(tmp_path / "a.npy", draw.normal(size=(30, 4)))
-    with pytest.raises(DataError, match="nearly every cell of column 0 is another"):
+    with pytest.raises(DataError, match="nearly every cell of column 0 is different"):
         read_form("matrix", tmp_path / "a.npy")
     np.save(tmp_path / "a.npy", draw.integers(0, 99, (80, 4)) / 8)
     with pytest.raises(DataError, match=r"expected classes, got [0-9]+ numbers with decimals"):

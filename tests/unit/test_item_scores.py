@@ -106,10 +106,10 @@ def test_without_the_scores_of_items_the_report_says_that_seeds_alone_vary(tmp_p
         file.unlink()
     block = block_of(store)
     assert block.varies == ["seeds"]
-    assert "over seeds alone" in intervals_over(block)
+    assert "over seeds only" in intervals_over(block)
     assert "A collapse of up to 63 % of seeds can go unseen with 3 seeds." in intervals_over(block)
     write_report(store)
-    assert "over seeds alone" in (store / "report.html").read_text()
+    assert "over seeds only" in (store / "report.html").read_text()
 
 
 def test_another_metric_finds_the_scores_of_trials_that_ran_before(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def test_a_dashboard_is_no_cluster_to_join() -> None:
 def test_nobody_answers(tmp_path: Path) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
-        with pytest.raises(BadInput, match=r"nobody answers there.*pip install crowdsweep\[cluster\]"):
+        with pytest.raises(BadInput, match=r"nothing answers there.*pip install crowdsweep\[cluster\]"):
             Jobs(f"http://127.0.0.1:{held.getsockname()[1]}")
 
 
@@ -343,7 +343,7 @@ def test_status_and_stop_find_a_job_by_its_store(
         assert run_command_line(["stop", "store"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"job {NOTE.job} of {NOTE.address}, submitted {NOTE.submitted}: pending" in said
-    assert "told the job" in said
+    assert "asked the job" in said
     assert client.stopped == [NOTE.job]
     with answering(Told([], ["FAILED"])):
         assert run_command_line(["status", "store", "--json"]) == 0

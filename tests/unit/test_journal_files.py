@@ -101,7 +101,7 @@ def test_a_last_row_may_lack_its_newline(tmp_path: Path) -> None:
 def test_a_deleted_lock_file_lets_no_second_driver_in(tmp_path: Path) -> None:
     first = Journal(tmp_path)
     (tmp_path / LOCK_FILE).unlink()
-    with pytest.raises(JournalLocked, match="does not say who it is"):
+    with pytest.raises(JournalLocked, match="an unknown driver"):
         Journal(tmp_path)
     first.handle(started())
     first.close()
@@ -126,7 +126,7 @@ def test_a_driver_whose_journal_was_changed_stops(tmp_path: Path) -> None:
     first.handle(started())
     with (tmp_path / JOURNAL_FILE).open("ab") as file:
         file.write(b"x")
-    with pytest.raises(JournalError, match="changed by somebody else"):
+    with pytest.raises(JournalError, match="changed by another program"):
         first.handle(ok(B))
     first.close()
 

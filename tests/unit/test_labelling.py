@@ -329,7 +329,7 @@ def test_a_sweep_that_trains_on_less_labels_everything(params, named, tmp_path):
     ("words", "message"),
     [
         (["anesthesa"], "did you mean 'anesthesia'?"),
-        (["gaussians", "--model", "cmm"], "its crowd is drawn anew from each seed"),
+        (["gaussians", "--model", "cmm"], "its crowd is drawn from each seed"),
         (["anesthesia", "--model", "dawid-skene", "--set", "smoothing"], "expected NAME=VALUE"),
         (["anesthesia", "--model", "dawid-skene", "--set", "smoothing=-1"], "smoothing"),
         (["anesthesia", "--model", "dawid-skene", "--set", "smoothing=["], "--set smoothing:1: this is not YAML"),

@@ -132,7 +132,7 @@ def test_a_parameter_that_means_something_else_with_each_choice_is_told_for_each
 
 def test_where_there_is_nothing_to_search_or_no_name_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["models", "uniform", "--space"]) == 2
-    assert "there is nothing to search in 'uniform'" in capsys.readouterr().err
+    assert "nothing can be searched in 'uniform'" in capsys.readouterr().err
     assert run_command_line(["models", "--space"]) == 2
     assert "--space: expected a model's name" in capsys.readouterr().err
 

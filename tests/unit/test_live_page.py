@@ -41,8 +41,8 @@ def test_what_runs_is_known_with_its_slot_and_curve() -> None:
     watch.take(BatchLost(keys=[keys[1]], reason="gone", slot="slot 1"))
     now = watch.now(4)
     assert [trial.seed for trial in now.running] == [2]
-    assert now.words.startswith("1 of 4 slots at work · 0:00 gone")
-    assert now.words.endswith("1 lost on the way")
+    assert now.words.startswith("1 of 4 slots busy · 0:00 elapsed")
+    assert now.words.endswith("1 lost")
 
 
 def test_a_long_curve_is_told_thinned_with_its_last_point() -> None:
@@ -103,11 +103,11 @@ def test_a_process_that_cannot_write_is_told_of_once_and_costs_nothing(
         clock=count(0.0, 9.0).__next__,
     )
     page.handle(begun)
-    until(lambda: "not kept up to date" in caplog.text)
+    until(lambda: "no longer kept up to date" in caplog.text)
     for event in others:
         page.handle(event)
     page.close()
     journal.close()
-    assert caplog.text.count("not kept up to date") == 1
+    assert caplog.text.count("no longer kept up to date") == 1
     assert "report.html would be overwritten" in caplog.text
     assert (tmp_path / "report.html").read_text() == "a person's"

@@ -133,4 +133,4 @@ def test_label_says_what_it_can_in_little_memory(tmp_path: Path, capsys: pytest.
     assert many_classes.NOTE in yaml.safe_load((out / "label.yaml").read_text())["notes"]
     wide = ["label", str(tmp_path / "data"), "--model", "majority-vote", "--export", "crowd-kit", "--out"]
     assert run_command_line([*wide, str(tmp_path / "more")]) == 2
-    assert "it wants a column for each of 1,990 classes" in " ".join(capsys.readouterr().err.split())
+    assert "it needs a column for each of 1,990 classes" in " ".join(capsys.readouterr().err.split())

@@ -35,8 +35,8 @@ def test_lines_end_between_words(width: int) -> None:
 
 def test_a_command_to_copy_has_no_end_of_a_line_in_it() -> None:
     command = "`crowdsweep mirror crowdsweep-runs/a-name-that-is-long --uri http://somewhere:5000`"
-    lines = wrapped(f"MLflow: 140 runs to go; Ctrl-C leaves them to {command}, which may take long", 60).split("\n")
-    assert lines == ["MLflow: 140 runs to go; Ctrl-C leaves them to", f"{command},", "which may take long"]
+    lines = wrapped(f"MLflow: 140 runs to go; Ctrl-C leaves the rest to {command}, which may take long", 60).split("\n")
+    assert lines == ["MLflow: 140 runs to go; Ctrl-C leaves the rest to", f"{command},", "which may take long"]
 
 
 def test_lines_and_indents_stay() -> None:
@@ -106,9 +106,9 @@ def test_a_status_breaks_between_words() -> None:
     failure = {"trial": "a on b, seed 3", "key": "k", "kind": "FitFailed", "message": "this went wrong " * 10}
     state = folded(made_up_sweep(made_up_trials("a", "b", [{"test_accuracy": 0.5}]), models=[]))
     found = {**sweep_status(state), "failed": 2, "left_out": 3, "failures": [failure]}
-    lines = describe_status(found, "broken off", 50).split("\n")
+    lines = describe_status(found, "crashed", 50).split("\n")
     assert all(len(line) <= 50 for line in lines if "\x1b" not in line)
-    one = describe_status(found, "broken off", None)
+    one = describe_status(found, "crashed", None)
     assert ("this went wrong " * 10).strip() in one
 
 

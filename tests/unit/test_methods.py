@@ -36,7 +36,7 @@ def test_what_was_done_is_said_in_full(tmp_path: Path) -> None:
         "The hyper-parameters of vote, coin and ideal are their defaults.",
         (
             f"The hyper-parameters of {ODD} were chosen by the tree-structured Parzen estimator as in Optuna (2 "
-            f"points; seed 7), on each dataset anew."
+            f"points; seed 7), on each dataset separately."
         ),
         "Each point was fitted with 4 seeds and scored by dev accuracy against gold.",
         "Of each search the best point was fitted again, with the seeds of the report, which no search had seen.",
@@ -67,7 +67,7 @@ def test_selection_without_gold_is_said(tmp_path: Path) -> None:
     models = [{"name": "dawid-skene", "label": "dawid-skene", "params": {}, "search": space}]
     config = {"seeds": {"search": 1, "report": 2, "rescored": 2}, "heldout": {"fraction": 0.15}}
     paragraph = told(tmp_path, events, models=models, searches=[search], config=config)
-    assert "were chosen by trying every point of their space (2 points), on each dataset anew." in paragraph
+    assert "were chosen by trying every point of their space (2 points), on each dataset separately." in paragraph
     assert (
         "Each point was fitted with 1 seed and scored by the mean log-likelihood of 15 % of the annotations"
         in paragraph

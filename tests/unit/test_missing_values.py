@@ -101,7 +101,7 @@ def test_a_note_says_how_many_and_how_to_keep_them(tmp_path, capsys) -> None:
     told = capsys.readouterr().out
     assert "3 answers have no label and were left out: NA (1: line 4), None (1: line 5), empty (1: line 7)" in told
     assert '--missing ""' in told
-    assert "none" in told.partition("taken for a class")[0].rpartition("note:")[2]
+    assert "none" in told.partition("read as a class")[0].rpartition("note:")[2]
     (found,) = (one for one in mistakes(by_folder(tmp_path / "folder", None)) if "missing" in one.kind)
     assert (found.count, found.examples) == (
         3,
@@ -131,9 +131,7 @@ def test_a_class_that_was_kept_is_still_there_when_the_folder_is_read_again(tmp_
 def test_a_missing_name_is_refused_unless_it_is_one(tmp_path, column) -> None:
     rows = {"item": ["a", "b", "c"], "annotator": ["p", "q", "p"], "label": ["x", "y", "x"]}
     rows = {**rows, column: ["NA", *rows[column][:2]]}
-    with pytest.raises(
-        DataError, match=rf"column {column}: expected an {column}, got 'NA', which stands for a missing"
-    ):
+    with pytest.raises(DataError, match=rf"column {column}: expected an {column}, got 'NA', which means a missing"):
         cs.load(rows)
     kept = cs.load(rows, missing=[])
     assert len(kept.dataset.annotations) == 3
@@ -141,7 +139,7 @@ def test_a_missing_name_is_refused_unless_it_is_one(tmp_path, column) -> None:
     assert cs.load(tmp_path / "kept").dataset.annotations.fingerprint() == kept.dataset.annotations.fingerprint()
     pd.DataFrame(rows).to_csv(tmp_path / "a.csv", index=False)
     asked = Asked(item="item", annotator="annotator", label="label")
-    with pytest.raises(DataError, match="got 'NA', which stands for a missing value"):
+    with pytest.raises(DataError, match="got 'NA', which means a missing value"):
         read_form("csv", tmp_path / "a.csv", asked)
 
 
@@ -191,5 +189,5 @@ def test_the_rule_itself() -> None:
     for text, row, count in (("NA", 2, 3), (" ", 4, 1), ("", 5, 1)):
         left_out.add(text, f"row {row}", count)
     assert left_out.words() == ["NA (3, first: row 2)", "empty (2, first: row 4)"]
-    with pytest.raises(BadInput, match="expected texts that stand for no value, got None"):
+    with pytest.raises(BadInput, match="expected texts that mean a missing value, got None"):
         Missing.of([None])

@@ -191,7 +191,7 @@ def test_mirror_into_nothing_writes_everything(store: Path) -> None:
     journal.handle_many([started(), *outcomes()])
     journal.close()
     done = rebuild(read_journal(store), tracking_uri(store), "an experiment")
-    assert str(done) == "4 trials written, 0 stood there already"
+    assert str(done) == "4 trials written, 0 were already there"
     cells, trials = runs_in(store)
     assert (len(cells), len(trials)) == (1, 4)
 

@@ -303,7 +303,7 @@ def test_what_cannot_be_shown_is_said_in_one_line(
         show_when_ended(analysed(store), written_files(store))
     (told,) = [record.getMessage() for record in caplog.records]
     assert told.startswith("MLflow does not show the report as it is now: ")
-    assert told.endswith(f"`crowdsweep mirror {store}` makes up for it")
+    assert told.endswith(f"`crowdsweep mirror {store}` writes what is missing")
     killed_after(None)
     assert run_command_line(["mirror", str(store)]) == 0
     check_equal(store, told=False)

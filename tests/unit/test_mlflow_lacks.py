@@ -22,8 +22,8 @@ def test_a_server_that_is_down_costs_one_line_at_the_end(
     said = [record.getMessage() for record in caplog.records if record.name.startswith("crowdsweep")]
     told = [words for words in said if words.startswith("MLflow")]
     assert len(told) == 2, told
-    assert told[0].startswith("MLflow cannot be written, the sweep goes on"), "while it runs"
+    assert told[0].startswith("MLflow cannot be written; the sweep continues"), "while it runs"
     assert told[1].startswith("MLflow lacks 2 trials and does not show the report as it is now: ")
-    assert told[1].endswith(f"The record has it all: `crowdsweep mirror {store}` makes up for it")
+    assert told[1].endswith(f"The record has it all: `crowdsweep mirror {store}` writes what is missing")
     assert (store / "report.html").is_file()
     assert "MLflow" not in capfd.readouterr().err

@@ -68,7 +68,7 @@ def test_a_database_that_cannot_be_opened_is_not_removed_either(store: Path, mon
         raise error
 
     monkeypatch.setattr(artifact_files.sqlite3, "connect", refused)
-    with pytest.raises(BadInput, match="readonly database; see to the disk") as told:
+    with pytest.raises(BadInput, match="readonly database; check the disk") as told:
         ui.serve(store, 0, announce=print)
     assert "remove" not in str(told.value)
 

@@ -57,7 +57,7 @@ def test_nothing_is_asked_of_folders() -> None:
 
 def test_a_store_that_is_down(s3: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_S3_ENDPOINT_URL", "http://127.0.0.1:9")
-    assert "does not answer; is it up" in refused(f"s3://{BUCKET}/7")
+    assert "does not answer: is it up" in refused(f"s3://{BUCKET}/7")
 
 
 def test_a_store_that_is_silent(s3: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_words_of_what_its_client_raises() -> None:
     assert (
         of_objects(S3UploadFailedError(said.format("NoSuchBucket"))) == "the object store has no such bucket; make it"
     )
-    assert "does not take these credentials" in words_of(S3UploadFailedError(said.format("AccessDenied")), URI)
+    assert "rejects these credentials" in words_of(S3UploadFailedError(said.format("AccessDenied")), URI)
     error = ClientError({"Error": {"Code": "SlowDown", "Message": SECRET}}, "PutObject")
     assert of_objects(error) == "the object store fails (SlowDown)"
     outer = RuntimeError("listing failed")

@@ -139,7 +139,7 @@ def test_ctrl_c_leaves_a_slow_server_to_mirror(tmp_path: Path, caplog: pytest.Lo
     server.shutdown()
     server.server_close()
     assert 4.5 < took_s < 10.0
-    assert told == [f"MLflow: 4 runs to go; Ctrl-C leaves them to `crowdsweep mirror {tmp_path}`"]
+    assert told == [f"MLflow: 4 runs to go; Ctrl-C leaves the rest to `crowdsweep mirror {tmp_path}`"]
     assert mirror.lacks == "4 trials"
 
 

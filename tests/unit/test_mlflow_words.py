@@ -130,7 +130,7 @@ def test_a_database_that_wants_another_password(
             uri = f"postgresql+psycopg2://{given}127.0.0.1:{port}/runs"
             message = refused(capsys, "mirror", str(record), "--uri", uri)
             assert "password authentication failed" in message
-            assert ("a record keeps no password" in message) == hinted
+            assert ("the record does not keep passwords" in message) == hinted
 
 
 @contextmanager
@@ -169,13 +169,13 @@ def answering(status: int, content: str, kind: str = "text/html") -> Iterator[st
 
 PAGE = "<!doctype html>" + "<p>" * 3000
 SERVERS = {
-    "401": (401, "You are not authenticated", "asks for a name and a password (401)"),
-    "403": (403, PAGE, "does not let this name in, or not do this (403)"),
+    "401": (401, "You are not authenticated", "requires a user name and a password (401)"),
+    "403": (403, PAGE, "denies access to this user, or to this operation (403)"),
     "404": (404, PAGE, "there is no MLflow server at this address (404)"),
-    "500": (500, PAGE, "the server fails (its answer is 500)"),
-    "502": (502, PAGE, "the server fails (its answer is 502)"),
-    "a page": (200, PAGE, "not as an MLflow server does"),
-    "a list": (200, "[]", "not as an MLflow server does"),
+    "500": (500, PAGE, "the server failed (status 500)"),
+    "502": (502, PAGE, "the server failed (status 502)"),
+    "a page": (200, PAGE, "not as an MLflow server"),
+    "a list": (200, "[]", "not as an MLflow server"),
     "MLflow's own": (
         400,
         json.dumps({"error_code": "INTERNAL_ERROR", "message": "no\nroom"}),
@@ -238,7 +238,7 @@ def test_a_disk_that_is_full(
     with full_disk(100_000), caplog.at_level(logging.WARNING, logger="crowdsweep"):
         sweep(record.parent / "another", outcomes((0,)))
     told = [entry.getMessage() for entry in caplog.records if entry.name.startswith("crowdsweep")]
-    assert sum("cannot be written, the sweep goes on" in words for words in told) == 1
+    assert sum("cannot be written; the sweep continues" in words for words in told) == 1
     assert all(len(words) < 500 and "\n" not in words and "CREATE" not in words for words in told)
 
 
@@ -329,7 +329,7 @@ def test_a_uri_that_the_record_keeps_without_a_part_is_refused_by_name(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     store = recorded(tmp_path / "store", tracking={"uri": "https://host/***/mlflow"})
     assert run_command_line(["mirror", str(store)]) == 2
-    assert "give the whole one as MLFLOW_TRACKING_URI" in capsys.readouterr().err
+    assert "give the complete URI as MLFLOW_TRACKING_URI" in capsys.readouterr().err
     with listening() as port:
         pass
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:{PASSWORD}@127.0.0.1:{port}/s3cr3t/mlflow")

@@ -84,7 +84,7 @@ def test_a_moved_project_is_labelled_and_replayed_and_new_answers_are_noticed(
     assert "has changed" not in caplog.text  # it was said, and nothing is run again
     told = command("status", "crowdsweep-runs/moved")[1]
     assert "2 finished trials are left out: birds has changed since they were run" in told
-    assert "does not ask for them any more" not in told
+    assert "no longer includes them" not in told
     assert "birds has changed since they were run" in (Path("crowdsweep-runs") / "moved" / "report.html").read_text()
 
 
@@ -119,9 +119,9 @@ def test_only_the_same_data_are_taken_for_moved_ones(tmp_path: Path) -> None:
     fingerprint = load(str(tmp_path / "new" / "birds"), {}).fingerprint
     gone = str(tmp_path / "old" / "data" / "birds")
     assert load_recorded(gone, {}, fingerprint, store).fingerprint == fingerprint
-    with pytest.raises(DataError, match=r"no such folder, and of those of its name near the record none has its data"):
+    with pytest.raises(DataError, match=r"no such folder, and no folder of that name near the record has its data"):
         load_recorded(gone, {}, "another", store)
-    with pytest.raises(DataError, match=r"none is near the record either .*`crowdsweep run` on its sweep file"):
+    with pytest.raises(DataError, match=r"none near the record either .*`crowdsweep run` on its sweep file"):
         load_recorded(str(tmp_path / "old" / "fish"), {}, fingerprint, store)
 
 
@@ -129,7 +129,7 @@ def test_reasons_for_leaving_out_are_told_apart() -> None:
     assert left_out_words(0, {}) == []
     changed, other = left_out_words(5, {"birds": 4})
     assert changed.startswith("4 finished trials are left out: birds has changed")
-    assert other.startswith("1 finished trials are left out: the sweep file does not ask")
+    assert other.startswith("1 finished trials are left out: the sweep file no longer")
 
 
 def test_a_driver_that_died_is_not_said_to_run(tmp_path: Path, command: Callable[..., tuple[int, str]]) -> None:
@@ -139,10 +139,10 @@ def test_a_driver_that_died_is_not_said_to_run(tmp_path: Path, command: Callable
     journal.handle_many(events)
     assert sweep_status(journal.state, store)["status"] == "running"  # its process works here
     journal.close()
-    assert sweep_status(read_journal(store), store)["status"] == "broken_off"
-    assert json.loads(command("status", str(store), "--json")[1])["status"] == "broken_off"
-    assert "made-up: broken off" in command("status", str(store))[1]
+    assert sweep_status(read_journal(store), store)["status"] == "crashed"
+    assert json.loads(command("status", str(store), "--json")[1])["status"] == "crashed"
+    assert "made-up: crashed" in command("status", str(store))[1]
     page = live_report(store, lambda _: None, sleep=lambda _: pytest.fail("nobody works on it"))
-    assert "(status: broken off)" in page.read_text()
+    assert "(status: crashed)" in page.read_text()
     assert 'http-equiv="refresh"' not in page.read_text()
-    assert "(status: broken off)" in write_report(store).read_text()
+    assert "(status: crashed)" in write_report(store).read_text()

@@ -1,4 +1,4 @@
-"""Sweeps that come along: found by name from anywhere, listed, copied; what stands here wins, and it is said."""
+"""Sweeps that come along: found by name from anywhere, listed, copied; this file or folder wins, and it is said."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_inside_the_package_they_come_before_those_beside_it(tmp_path: Path, mon
 def test_a_name_is_run_from_anywhere(asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["run", "quickstart"]) == 130
     assert asked == [("quickstart", "crowdsweep-runs/quickstart")]
-    assert "go on with `crowdsweep run quickstart --store crowdsweep-runs/quickstart`" in capsys.readouterr().out
+    assert "continue with `crowdsweep run quickstart --store crowdsweep-runs/quickstart`" in capsys.readouterr().out
     with pytest.raises(KeyboardInterrupt):
         cs.run("sparsity", overrides={"name": "mine"})
     assert asked[1:] == [("mine", "crowdsweep-runs/mine")]
@@ -78,10 +78,10 @@ def test_what_stands_here_wins_and_it_is_said(
     (here / "sparsity.yaml").write_text(MINE)
     (here / "own.yaml").write_text(MINE)
     assert run_command_line(["run", "sparsity"]) == 130
-    said = "sparsity.yaml: what stands here is taken, not the sweep of that name that comes with crowdsweep"
+    said = "sparsity.yaml: this file or folder is used, not the sweep of that name that comes with crowdsweep"
     assert said in capsys.readouterr().err
     assert run_command_line(["run", "own"]) == 130  # any file of a name
-    assert "what stands here" not in capsys.readouterr().err
+    assert "this file or folder" not in capsys.readouterr().err
     assert asked == [("mine", "crowdsweep-runs/mine")] * 2
     (here / "sparsity").write_text(MINE.replace("mine", "other"))  # nearer still
     assert asked_sweep("sparsity").name == "other"
@@ -92,7 +92,7 @@ def test_a_folder_here_wins_too(here: Path) -> None:
     notes: list[str] = []
     found = asked_sweep("redundancy", tell=notes.append)
     assert found.datasets[0].name == str(here / "redundancy")
-    assert "what stands here is taken" in notes[0]
+    assert "this file or folder is used" in notes[0]
     (here / "sparsity").mkdir()
     with pytest.raises(BadInput, match=r"expected a dataset's folder.*`crowdsweep sweeps sparsity > FILE.yaml`"):
         asked_sweep("sparsity")
@@ -107,8 +107,11 @@ def test_a_folder_here_wins_too(here: Path) -> None:
         ),
         ("onw", "did you mean 'own'"),
         ("zzzzzz", "known: jobs, .*; `crowdsweep sweeps` lists"),
-        ("search_spaces/sparsity.yaml", "goes by its name alone, sparsity, and `crowdsweep sweeps sparsity` prints"),
-        ("sparsity.yaml", "goes by its name alone, sparsity"),
+        (
+            "search_spaces/sparsity.yaml",
+            "is named without an ending, sparsity, and `crowdsweep sweeps sparsity` prints",
+        ),
+        ("sparsity.yaml", "is named without an ending, sparsity"),
         ("own.yml", r"there is no file 'own\.yml'; did you mean 'own\.yaml'\?"),
         ("nowhere/own.yaml", "there is no file 'nowhere/own.yaml'"),
     ],
@@ -164,6 +167,6 @@ def test_a_sweep_that_comes_along_may_extend_another_and_be_copied(
     assert run_command_line(["sweeps", "sparsity-table2"]) == 0
     (here / "mine.yaml").write_text(capsys.readouterr().out)
     assert run_command_line(["plan", "mine.yaml"]) == 0
-    assert "what stands here is taken" not in capsys.readouterr().err
+    assert "this file or folder is used" not in capsys.readouterr().err
     assert run_command_line(["plan", str(sweep_folder() / "sparsity-table2.yaml")]) == 0
-    assert "what stands here is taken" not in capsys.readouterr().err
+    assert "this file or folder is used" not in capsys.readouterr().err

@@ -35,7 +35,7 @@ RECORDS = [
 def test_records_may_be_called_so(tmp_path, form, content) -> None:
     path = tmp_path / "export.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match="'NA', which stands for a missing value"):
+    with pytest.raises(DataError, match="'NA', which means a missing value"):
         read_form(form, path)
     rows = read_form(form, path, Asked(missing=NOTHING))
     assert list(rows.items) == ["NA", "b"]
@@ -54,5 +54,5 @@ def test_items_of_a_file_of_gold_may_be_called_so(tmp_path) -> None:
     assert rows.gold == {"NA": ("None",), "b": ("yes",)}
     table.write_text("item,annotator,label\na,ann,no\nb,ann,yes\n")
     asked = Asked(item="item", annotator="annotator", label="label", gold=str(gold))
-    with pytest.raises(DataError, match=r"gold\.csv, line 2, column item: .* 'NA', which stands for a missing value"):
+    with pytest.raises(DataError, match=r"gold\.csv, line 2, column item: .* 'NA', which means a missing value"):
         read_form("csv", table, asked)

@@ -85,7 +85,7 @@ def test_a_sweep_tells_its_end_and_stays_the_same_sweep(
         found = cs.run(sweep, store=tmp_path / "s", quiet=True)
         (path, headers, message) = server.heard[0]
         host = server.url.split("/")[2]
-        assert f"told: {host} is told when this sweep ends" in capsys.readouterr().err, "also where it is quiet"
+        assert f"told: {host} is notified when this sweep ends" in capsys.readouterr().err, "also where it is quiet"
         assert path == "/services/T0/SECRET"
         assert headers["Authorization"] == "Basic bWU6cGFzcyBodW50ZXI="
         best = message.pop("best")[0]
@@ -160,7 +160,7 @@ def test_a_command_that_fails_says_why() -> None:
 
 
 def test_a_sweep_file_names_no_command_and_no_odd_url(tmp_path: Path) -> None:
-    with pytest.raises(SweepFileError, match=r"notify\.command: a sweep file runs no command, whoever wrote it"):
+    with pytest.raises(SweepFileError, match=r"notify\.command: a sweep file may not run commands"):
         sweep_of({**SWEEP, "notify": {"command": ["touch", str(tmp_path / "x")]}}, Where())
     for url in (
         "file:///etc/passwd",

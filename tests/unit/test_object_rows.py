@@ -118,10 +118,10 @@ def test_a_driver_that_does_not_answer_is_replaced_and_stops_before_it_tells(
     hung._listener._ended.set()
     elsewhere(monkeypatch, "another node")
     second = Journal(PLACE, rows=rows_of(in_memory(memory), write=True))
-    with pytest.raises(JournalLocked, match=r"another driver has gone on .* on another node since .* told nobody"):
+    with pytest.raises(JournalLocked, match=r"another driver has continued .* on another node since .* are lost"):
         first.handle(ok(spec(1).key))
     assert list(first.state.results) == [spec(0).key]
-    with pytest.raises(JournalLocked, match="has gone on"):
+    with pytest.raises(JournalLocked, match="has continued"):
         first.handle(ok(spec(2).key))
     first.close()
     second.handle(ok(spec(1).key))
@@ -212,10 +212,10 @@ def written(memory: MemoryStore, flushes: int = 4) -> None:
     ("damage", "words"),
     [
         (lambda content: content[:-2], "ends before the last of its 2 rows"),
-        (lambda content: content.partition(b"\n")[2], "does not begin as a driver begins it"),
+        (lambda content: content.partition(b"\n")[2], "does not begin as a driver writes it"),
         (lambda content: content.replace(b'"a":2', b'"a":9'), "cannot be read"),
         (lambda content: b"", "ends before object 3"),
-        (None, "is gone, and later ones are there"),
+        (None, "is missing, and later ones exist"),
     ],
 )
 def test_what_is_damaged_is_refused_and_nothing_of_it_is_lost_twice(
@@ -323,7 +323,7 @@ class Overwriting(Objects):
 
 
 def test_a_server_without_conditional_writes_is_refused(memory: MemoryStore) -> None:
-    with pytest.raises(JournalError, match="asked to create where none stands"):
+    with pytest.raises(JournalError, match="asked to create only where none exists"):
         rows_of(Overwriting(PLACE, client=memory), write=True)
 
 

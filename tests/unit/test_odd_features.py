@@ -27,7 +27,7 @@ def test_each_kind_is_told_with_its_features() -> None:
     features[:, 3] = 5 - 100 * features[:, 2]
     found = kinds(features)
     assert found["features that are the same for every item"] == ["1"]
-    assert found["features that say what another one says"] == ["2 = 3"]
+    assert found["features that repeat another feature"] == ["2 = 3"]
     assert kinds(features[:, [0, 3]]) == {}
     scales = kinds(features[:, [0, 2]] * [1e-3, 10])["features on very different scales"]
     assert [example.split()[0] for example in scales] == ["0", "1"]

@@ -57,7 +57,7 @@ ONE_TO_TEN = tuple(map(str, range(1, 11)))
 @pytest.mark.parametrize(
     ("steps", "told"),
     [
-        (("1", "2", "3", "4", "5"), "the classes are the numbers 1 to 5: .* begin anew with --scale ordinal"),
+        (("1", "2", "3", "4", "5"), "the classes are the numbers 1 to 5: .* repeat the command with --scale ordinal"),
         (("-1", "0", "1"), "the classes are the numbers -1 to 1"),
         (("0", "1", "2"), ""),  # as the codes of categories
         (("1", "2"), ""),

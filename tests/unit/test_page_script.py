@@ -20,7 +20,7 @@ HOSTILE = "</script><script>alert(1)</script>\" onload='alert(2)"
 NOW = Now(
     slots=4,
     lost=1,
-    times="1:05 gone, about 3 min left",
+    times="1:05 elapsed, about 3 min left",
     running=[
         RunningTrial(
             model=HOSTILE,
@@ -97,14 +97,14 @@ def test_a_sweep_that_runs_shows_slots_failures_and_curves(tmp_path: Path) -> No
         without = page_of(tmp_path)
     ended = page_of(tmp_path, NOW)
     text = page[page.index('<section id="underway"') : page.index('<section id="answer"')]
-    assert "2 of 4 slots at work · 1:05 gone, about 3 min left · 1 lost on the way" in text
+    assert "2 of 4 slots busy · 1:05 elapsed, about 3 min left · 1 lost" in text
     cells = re.findall(r">([^<]*)</td>", text)
     assert cells[0] == "slot-0"
     assert cells[2:6] == ["d", "2", "10 – 12", "dev accuracy 70.0 %"]
     assert "FitFailed: diverged &lt;b&gt;here&lt;/b&gt;" in text
     assert "dev accuracy, % of the fits that run now on d" in text
     assert '<progress max="6" value="6">' in text
-    assert "At work now" not in without
+    assert "Running now" not in without
     assert '<section id="underway"' in without
     assert '<section id="underway"' not in ended
     assert "data-refresh" not in ended

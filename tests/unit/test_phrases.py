@@ -88,5 +88,5 @@ def test_gold_that_chooses_and_ranks_is_told(metric: str, said: bool) -> None:
     search = CellRecord(key="s", label="ds", dataset="d", metric=metric, goal="maximize", points=2)
     sentences = chosen_by_gold(comparison, [search])
     assert sentences == (
-        ["ds on d: its point was chosen by the gold that also ranks it, so the score is flattered."] if said else []
+        ["ds on d: its point was chosen by the gold that also ranks it, so the score is optimistic."] if said else []
     )

@@ -14,7 +14,7 @@ from crowdsweep.importing.rows import Asked
 
 ANSWERS = "item,annotator,label\na,p,x\n,,\nb,q,y\nc,p,x\n"
 """The second row is none: row 3 is that of b."""
-NO_NAME = "which stands for a missing value"
+NO_NAME = "which means a missing value"
 
 
 def folder(tmp_path, **files: str):
@@ -94,7 +94,7 @@ def test_a_table_in_memory_says_rows_of_the_table() -> None:
     assert "left out: NA (1: table, row 2); " in note
     assert "`missing=[]`" in note
     assert "csv" not in note
-    with pytest.raises(DataError, match=r"table, row 3, column annotator: .* 'None', which stands for"):
+    with pytest.raises(DataError, match=r"table, row 3, column annotator: .* 'None', which means"):
         cs.load({**rows, "annotator": ["p", "q", "None"]})
     with pytest.raises(DataError, match=r"features, row 2, column item: .* got an empty field"):
         cs.load(rows, features={"item": ["a", None, "b"], "size": [1, 2, 3]})

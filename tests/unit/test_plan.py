@@ -129,7 +129,7 @@ def test_racing_takes_six_seeds_and_says_so_where_there_are_fewer(n_seeds: int, 
     changes: dict[str, Any] = {"seeds": {"search": n_seeds}, "early_stop": {"kind": "wilcoxon"}}
     plan = make_plan(config_of(["digits"], [model], **changes))
     assert plan.searches[0].raced == raced
-    why = f"it takes at least 6 search seeds, and seeds.search is {n_seeds}"
+    why = f"it needs at least 6 search seeds, and seeds.search is {n_seeds}"
     assert plan.notes == ([] if raced else [f"early_stop: wilcoxon does nothing in this sweep: {why}"])
     assert all(f"note: {note}" in describe_plan(plan) for note in plan.notes)
     unsearched = make_plan(config_of(["digits"], ["uniform"], **changes))
@@ -253,7 +253,7 @@ def test_a_slip_of_the_finger_is_told_before_anything_is_laid_out() -> None:
     assert make_plan(parse_sweep(many)).n_trials == 6_000_000
     searched = [{"name": "dawid-skene", "search": {"smoothing": {"min": 0.0, "max": 1.0}}}]
     budget = {"points": 1_000_000}
-    with pytest.raises(SweepFileError, match=r"many: expected at most 10,000,000 trials, this asks for 20,000,005 \("):
+    with pytest.raises(SweepFileError, match=r"many: expected at most 10,000,000 trials, this sweep has 20,000,005 \("):
         make_plan(parse_sweep({**many, "models": searched, "budget": budget, "seeds": {"search": 20}}))
 
 

@@ -90,7 +90,7 @@ def test_four_numbers_of_labels_have_to_be_wide_apart() -> None:
         means = law(np.array(labels))
         found = fit(labels, means, drawn(means, 0.001), 1.0)
         assert isinstance(found, PowerLaw) is known
-        assert known or found == "4 numbers of labels within a factor of 4 tell too little"
+        assert known or found == "4 numbers of labels within a factor of 4 are too close together"
 
 
 def test_a_share_never_ends_above_all() -> None:

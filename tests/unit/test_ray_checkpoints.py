@@ -121,6 +121,6 @@ def test_a_slot_passes_checkpoints_on_and_takes_them(
     latest = {update.key: update.content for update in first if isinstance(update, TrialSaved)}
     assert set(latest) == {one.key for one in specs}
     again = ran({specs[0].key: [latest[specs[0].key]], specs[1].key: ["lost"]})
-    assert [update.words for update in again if isinstance(update, TrialsNoted)] == ["going on from step 5"]
+    assert [update.words for update in again if isinstance(update, TrialsNoted)] == ["continuing from step 5"]
     assert [update.resumed for update in again if isinstance(update, TrialResult)] == [5, 0]
     slot._forkserver.close()

@@ -220,7 +220,7 @@ def test_few_numbers_of_labels_tell_nothing_beyond_and_say_why() -> None:
 
 def test_a_curve_that_does_not_rise_says_so() -> None:
     found = report({"a": dict.fromkeys(CURVE, 0.9)})
-    assert any("is not told: no rise with more labels" in finding for finding in found.findings)
+    assert any("is not predicted: no rise with more labels" in finding for finding in found.findings)
 
 
 def test_items_with_fewer_labels_count_with_what_they_have() -> None:
@@ -298,7 +298,7 @@ def test_adaptive_labels_stand_beside_the_same_number_given_evenly() -> None:
     ]
     (told,) = [finding for finding in found.findings if "on average" in finding]
     # 87.5 % is what 7 labels given evenly reach: 4,000 labels more, 200.
-    assert "a with 3 labels per item on average, given where they tell most, gains +3.5 points" in told
+    assert "a with 3 labels per item on average, given where they are most informative, gains +3.5 points" in told
     assert told.endswith("as much as 7 given evenly for 200 less.")
     assert [curve.title for curve in found.curves] == ["d: test accuracy, % against labels per item"]
 
@@ -306,7 +306,7 @@ def test_adaptive_labels_stand_beside_the_same_number_given_evenly() -> None:
 def test_a_target_is_reached_either_way_at_its_price() -> None:
     found = report({"a": CURVE, "a+": {2: 0.83, 3: 0.87, 5: 0.89}}, adaptive=True, target=0.865, price_per_label=0.05)
     assert (
-        "d: to reach 86.5 % with labels given where they tell most: a with 3 labels per item, 150; "
+        "d: to reach 86.5 % with labels given where they are most informative: a with 3 labels per item, 150; "
         "given evenly: a with 5 labels per item, 250."
     ) in found.findings
 
@@ -349,7 +349,7 @@ def test_without_gold_held_out_answers_stand_for_it_and_what_they_cannot_say_is_
         events += made_up_trials("a", "d", metrics, dataset_params={} if labels is None else {"redundancy": labels})
     table = results_table(folded(made_up_sweep(events, models=[{"name": "a", "label": "a", "params": {}}])))
     found = summarise(table, check_settings(TEMPLATE, {"target": 0.9, "price_per_label": 1}))
-    assert any("Where there is no gold, held-out answers stand for it" in note for note in found.notes)
+    assert any("Where there is no gold, held-out answers take its place" in note for note in found.notes)
     assert any("cost of 0.01 nats" in column for table in found.tables for column in table.columns)
     assert not any("90.0 %" in finding for finding in found.findings)
 
@@ -373,7 +373,7 @@ def _sweep(**knobs: Any) -> SweepConfig:
         ({"price_per_label": -1}, "study.price_per_label .*positive number, got -1"),
         ({"price_per_label": "5 cent"}, "study.price_per_label .*positive number"),
         ({"price_per_label": 1, "fixed_cost": -5}, "study.fixed_cost .*a number of at least 0"),
-        ({"fixed_cost": 5}, "study redundancy.fixed_cost: expected study.price_per_label beside it, got none"),
+        ({"fixed_cost": 5}, "study redundancy.fixed_cost: expected study.price_per_label with it, got none"),
         ({"adaptive": "yes"}, "study.adaptive .*expected true or false, got 'yes'"),
     ],
 )

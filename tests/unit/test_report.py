@@ -311,7 +311,7 @@ def test_the_page_says_when_a_sweep_is_not_finished(tmp_path: Path) -> None:
     done = _read(write_report(_store(tmp_path / "done", _sweep()))).text
     cut = _read(write_report(_store(tmp_path / "cut", _sweep(status=None)))).text
     assert "not finished" not in done
-    assert "This sweep is not finished (status: broken off)" in cut
+    assert "This sweep is not finished (status: crashed)" in cut
 
 
 def test_the_page_says_what_was_stopped_early(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_nothing_is_scored_where_a_model_or_the_data_do_not_say(add_model: Calla
 @pytest.mark.parametrize(
     ("metric", "base", "message"),
     [
-        ("dev_error_rate", dataset(anonymous=True), "nobody knows here who did; take one of distributions"),
+        ("dev_error_rate", dataset(anonymous=True), "here they are anonymous; take one of distributions"),
         ("dev_absolute_distance", dataset(), "is defined for ordinal labels, these are nominal; take dev_error_rate"),
         (
             "dev_error_rate",

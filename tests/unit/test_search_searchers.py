@@ -223,7 +223,7 @@ def test_a_failed_point_is_worth_the_worst_so_far(goal: str, worst: list[float])
         searcher.tell(proposal.number, value)
     told = [trial.value for trial in searcher._optuna.trials if trial.state.name == "COMPLETE"]
     assert told == worst
-    with pytest.raises(ValueError, match="expected a proposal that was not told yet, got 4 again"):
+    with pytest.raises(ValueError, match="expected a proposal without a result, got 4 again"):
         searcher.tell(4, None)
     assert searcher.ask() is not None
 

@@ -69,5 +69,5 @@ def test_the_variable_brings_what_a_record_lacks(tmp_path: Path, monkeypatch: py
     assert recorded_uri(tmp_path, {"tracking": {"uri": "postgresql://host/other"}}) == "postgresql://host/other"
     assert tracking_uri(tmp_path) == whole
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
-    with pytest.raises(BadInput, match="expected a whole URI"):
+    with pytest.raises(BadInput, match="expected a complete URI"):
         recorded_uri(tmp_path, {"tracking": {"uri": "https://host/***"}})

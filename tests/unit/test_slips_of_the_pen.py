@@ -29,5 +29,5 @@ def test_the_data_say_so() -> None:
     label = draws.choice(["positive", "negative"], 300).tolist()
     label[3], label[200], label[201] = "negativ", "postive", "postive"
     data = cs.load({"item": np.arange(300) // 3, "annotator": np.arange(300) % 3, "label": label})
-    (told,) = (note for note in data.notes if "slips of the pen" in note)
+    (told,) = (note for note in data.notes if "typing errors" in note)
     assert "'negativ' (1) for 'negative', 'postive' (2) for 'positive'" in told

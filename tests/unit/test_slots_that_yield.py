@@ -23,7 +23,7 @@ def leaving(pool: Pool) -> list[str]:
 
 
 def filled(pool: Pool, slots: int) -> None:
-    """Has plain slots at work on all CPUs that are free."""
+    """Has plain slots busy on all CPUs that are free."""
     assert sum(map(len, pool.looked([CPU] * slots).values())) == slots
     busy(pool)
 

@@ -119,7 +119,7 @@ def test_what_is_usable_and_suspicious_is_named(tmp_path: Path) -> None:
     assert found["annotators that differ only in spelling"] == ("'W' = 'w' = 'w '",)
     assert found["classes of gold that no annotator used"] == ("maybe",)
     unread = ("annotations.csv: truth", "items.csv: Label_True", "items.csv: Split")
-    assert found["columns that look meant and are not read"] == unread
+    assert found["columns that look relevant and are not read"] == unread
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_is_usable_and_suspicious_is_named(tmp_path: Path) -> None:
 )
 def test_columns_of_gold_under_other_names_are_named(tmp_path: Path, column: str) -> None:
     folder = folder_of(tmp_path / "data", annotations=LABELS.format("y", "n"), items=f"item,{column},colour\n1,y,red\n")
-    assert kinds(folder) == {"columns that look meant and are not read": (f"items.csv: {column}",)}
+    assert kinds(folder) == {"columns that look relevant and are not read": (f"items.csv: {column}",)}
 
 
 def test_gold_of_other_items_is_named(tmp_path: Path) -> None:
@@ -178,9 +178,9 @@ def test_import_normalises_when_asked_and_says_what_it_did(tmp_path: Path, capsy
     capsys.readouterr()
     assert run_command_line(["data", "import", "crowd-kit", str(file), str(tmp_path / "joined"), "--normalise"]) == 0
     printed = capsys.readouterr().out
-    assert "class 'yes' stands for 'Yes' (1), 'yes' (1), 'yes ' (1)" in printed
-    assert "class 'no' stands for 'No' (1), 'no' (3)" in printed
-    assert "annotator 'w1' stands for 'w1' (2), 'w1 ' (1), 'W1' (1)" in printed
+    assert "class 'yes' merges 'Yes' (1), 'yes' (1), 'yes ' (1)" in printed
+    assert "class 'no' merges 'No' (1), 'no' (3)" in printed
+    assert "annotator 'w1' merges 'w1' (2), 'w1 ' (1), 'W1' (1)" in printed
     assert "spaces around the names of 1 items were cut off" in printed
     joined = read_folder(tmp_path / "joined")
     assert joined.class_names == ("no", "yes")

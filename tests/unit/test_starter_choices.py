@@ -58,7 +58,7 @@ def test_what_takes_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_classes_that_no_fit_could_hold_are_named_before_a_sweep_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "_FIT_NUMBERS", 100)
     monkeypatch.setattr(bounds, "_NUMBERS_PER_LABEL", 0)
-    with pytest.raises(DataError, match=r"60 items, 3 classes and 240 labels.* join rare classes"):
+    with pytest.raises(DataError, match=r"60 items, 3 classes and 240 labels.* merge rare classes"):
         facts_of(crowd(6), {})
 
 

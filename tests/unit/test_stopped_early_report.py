@@ -78,5 +78,5 @@ def test_mlflow_has_the_reason_as_a_tag(place: int) -> None:
     state = folded(events_of())
     (trial,) = [one for one in shown_trials(state) if one.spec.point == {"groups": 1 + place}][:1]
     tags = trial_record(trial, state.results[trial.spec.key], sweep="s", environment={}).tags
-    reason = "after step 20: its best score so far, 0.42, is worse than 0.45, made of 3 earlier fits"
+    reason = "after step 20: its best score so far, 0.42, is worse than 0.45, taken from 3 earlier fits"
     assert tags.get("crowdsweep.stopped_early") == (reason if place else None)

@@ -126,7 +126,7 @@ def test_a_name_and_a_password_of_a_server_are_not_said(monkeypatch: pytest.Monk
     """Those that somebody wrote into the address of a server of their own, which no name of a variable gives away."""
     speak_to(f"http://me:{SECRET}@127.0.0.1:9", monkeypatch)
     impatient = Patience(connect_s=0.5, request_s=0.5, tries=0, all_s=0.5)
-    with pytest.raises(JournalError, match="gave no answer that helps") as failed:
+    with pytest.raises(JournalError, match="the object store failed") as failed:
         Objects(place("x"), patience=impatient).get("a")
     assert SECRET not in "".join(traceback.format_exception(failed.value))
 
@@ -174,7 +174,7 @@ def test_a_server_that_sends_the_token_back_is_not_quoted(monkeypatch: pytest.Mo
         thread.start()
         try:
             speak_to(f"http://127.0.0.1:{http.server_port}", monkeypatch)
-            with pytest.raises(JournalError, match=r"no such thing \(.*InvalidToken") as failed:
+            with pytest.raises(JournalError, match=r"with these credentials \(.*InvalidToken") as failed:
                 Objects(place("x")).get("a")
         finally:
             http.shutdown()

@@ -92,7 +92,7 @@ def test_the_sweeps_here_are_listed(here: Path, capsys: pytest.CaptureFixture[st
     os.utime("crowdsweep-runs/broken/journal.jsonl", (1_000, 1_000))
     assert run_command_line(["list", "--json"]) == 0
     dead, whole, broken = json.loads(capsys.readouterr().out)
-    assert (dead["name"], dead["state"], dead["finished"], dead["total"]) == ("dead", "broken off", 3, 4)
+    assert (dead["name"], dead["state"], dead["finished"], dead["total"]) == ("dead", "crashed", 3, 4)
     assert (whole["state"], whole["best"], whole["folder"]) == (
         "done", "b, test accuracy 75.0 %", "crowdsweep-runs/whole",
     )  # fmt: skip
@@ -100,7 +100,7 @@ def test_the_sweeps_here_are_listed(here: Path, capsys: pytest.CaptureFixture[st
     assert run_command_line(["list"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["name", "state", "models × datasets", "trials", "best", "when"]
-    assert [row[:2] for row in rows[1:3]] == [["dead", "broken off"], ["a-sweep", "done"]]
+    assert [row[:2] for row in rows[1:3]] == [["dead", "crashed"], ["a-sweep", "done"]]
     assert rows[2][3:] == ["3/4", "b, test accuracy 75.0 %", "1970-01-01"]
 
 
@@ -128,8 +128,8 @@ def test_a_broken_off_sweep_is_told_from_one_that_runs(here: Path, capsys: pytes
     assert driver_of(store) is None, "the process lives, but writes no more"
     assert run_command_line(["status", str(store)]) == 0
     said = capsys.readouterr().out
-    assert "a-sweep: broken off" in said
-    assert "run the sweep again and it goes on" in said
+    assert "a-sweep: crashed" in said
+    assert "run the sweep again to continue" in said
     journal = Journal(store)
     driver = driver_of(store)
     assert driver is not None
@@ -203,7 +203,7 @@ def test_stop_ends_a_running_sweep_in_order(
 ) -> None:
     assert run_command_line(["stop"]) == 0
     said = capsys.readouterr().out
-    assert f"told process {running.pid} to stop" in said
+    assert f"asked process {running.pid} to stop" in said
     assert "long: interrupted" in said
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130, err

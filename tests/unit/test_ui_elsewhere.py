@@ -95,7 +95,7 @@ def test_a_database_of_another_program_is_not_served(tmp_path: Path, served: lis
     with sqlite3.connect(other) as rows:
         rows.execute("CREATE TABLE bookmarks (place TEXT)")
     before = other.read_bytes()
-    with pytest.raises(BadInput, match=r"cannot be served: .*other\.db") as refused:
+    with pytest.raises(BadInput, match=r"cannot be opened: .*other\.db") as refused:
         ui.serve(tracked(tmp_path / "store", f"sqlite:///{other}"), 0, print)
     assert "\n" not in str(refused.value)
     assert served == []
@@ -108,7 +108,7 @@ def test_a_database_that_is_down_is_told_of(
     """With the password of the variable, which nobody is told."""
     uri = "postgresql+psycopg2://127.0.0.1:9/runs"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.replace("//", f"//me:{PASSWORD}@"))
-    with pytest.raises(BadInput, match=r"cannot be served: no database answers at 127\.0\.0\.1:9") as refused:
+    with pytest.raises(BadInput, match=r"cannot be opened: no database answers at 127\.0\.0\.1:9") as refused:
         ui.serve(tracked(tmp_path / "store", uri), 0, print)
     assert PASSWORD not in str(refused.value)
     assert served == []

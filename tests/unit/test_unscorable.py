@@ -46,7 +46,7 @@ def test_a_model_that_labels_no_unseen_items_is_not_searched_by_them() -> None:
             "majority-vote",
             "js_annotators",
             Outputs(label_probs=True, uses=(), annotators=False),
-            "nothing of annotators",
+            "not model annotators",
         ),
         (
             "cmm",

@@ -51,7 +51,7 @@ def test_where_the_package_lacks_no_second_slot_is_tried(made: Any, caplog: pyte
     busy(pool)
     assert pool.looked([CPU] * 4) == {"sound": [(1, 0)] * 2}
     assert executor.slots_for(CPU) == 2
-    assert caplog.text.count("goes on without it: bare: ModuleNotFoundError: No module named 'crowdsweep'") == 1
+    assert caplog.text.count("continues without it: bare: ModuleNotFoundError: No module named 'crowdsweep'") == 1
     assert "\x1b" not in caplog.text
 
 
@@ -86,7 +86,7 @@ def test_other_work_whose_nodes_are_away_is_waited_for(made: Any, caplog: pytest
     cluster.there = [one for one in cluster.there if one.name != "gpu"]  # it may come back
     pool.looked([CPU] * 4)
     ends_early(executor, pool, "bare", LACKING)
-    assert "goes on without it: bare" in caplog.text
+    assert "continues without it: bare" in caplog.text
 
 
 def test_that_no_slot_begins_is_told_once(made: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -93,7 +93,7 @@ def test_what_was_told_is_marked_and_counts_for_nothing_else(first: Path, tmp_pa
     assert [one.value for one in search.told] == [value for _, value in sorted(earlier.values[key].items())]
     assert (plan.n_trials, search.limit) == (cold.n_trials, cold.searches[0].limit)
     assert search.key != cold.searches[0].key
-    assert "12 points told from first" in describe_plan(plan)
+    assert "12 points taken from first" in describe_plan(plan)
     assert plan_summary(plan)["searches"][0]["told"] == {"first": 12}
     journal = MemoryJournal()
     outcome, slots = drive(plan, journal, bowl, make_searcher=searcher_of)
@@ -111,8 +111,8 @@ def test_what_was_told_is_marked_and_counts_for_nothing_else(first: Path, tmp_pa
     assert len(results_table(analysed(store).state, "all")) == plan.n_trials
     page = write_report(store).read_text()
     assert f"{search.limit} points tried" in page
-    assert "12 points told from first" in page[page.index('<section id="search">') :]
-    assert "told of points of earlier sweeps on the same data: 12 points told from first." in page
+    assert "12 points taken from first" in page[page.index('<section id="search">') :]
+    assert "given points of earlier sweeps on the same data: 12 points taken from first." in page
 
 
 def tried_until_near(plan: Plan, told: Callable[[ToldPoint], bool]) -> int:

@@ -216,7 +216,7 @@ def test_seeds_of_labels_are_at_least_one(tmp_path):
 def test_overrides_take_numbers_of_numpy(tmp_path):
     folder_of(tmp_path / "d", annotations=THREE)
     sweep = {"name": "s", "datasets": [str(tmp_path / "d")], "models": ["majority-vote"], "engine": "inline"}
-    with pytest.raises(BadInput, match=r"overrides, seeds\.report: expected what may stand"):
+    with pytest.raises(BadInput, match=r"overrides, seeds\.report: expected a value that a sweep file may have"):
         cs.run(sweep, store=tmp_path / "s", overrides={"seeds.report": object()})
     with pytest.raises(BadInput, match="seeds"):  # read as the number that it is, and refused for its size
         cs.run(sweep, store=tmp_path / "s", overrides={"seeds.report": np.int64(-3)}, quiet=True)

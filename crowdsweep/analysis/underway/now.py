@@ -79,8 +79,8 @@ class Now:
     def words(self) -> str:
         """Busy slots, times and lost actors, in one line."""
         busy = len({trial.slot for trial in self.running if trial.slot})
-        parts = [f"{min(busy, self.slots)} of {self.slots} slots at work", self.times]
-        parts += [f"{self.lost} lost on the way"] if self.lost else []
+        parts = [f"{min(busy, self.slots)} of {self.slots} slots busy", self.times]
+        parts += [f"{self.lost} lost"] if self.lost else []
         return " · ".join(parts)
 
     @property
@@ -161,7 +161,7 @@ class Watch:
             slots: number of batches that can run at once.
         """
         left = self._progress.left()
-        gone = f"{clock_words(self._progress.elapsed_s)} gone"
+        gone = f"{clock_words(self._progress.elapsed_s)} elapsed"
         running = [self._running(key) for key in list(self._progress.running)[:_MOST]]
         return Now(
             slots=slots,

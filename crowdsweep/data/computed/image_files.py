@@ -172,7 +172,7 @@ def _opened(file: ImageFile) -> Generator[Image.Image]:
         if image.mode not in _MODES:
             raise DataError(
                 f"{file.where}: expected eight bits for each colour in {file.path}, got the mode {image.mode!r}, whose "
-                f"range nobody knows; convert it"
+                f"range is not known; convert it"
             )
         yield image
 

@@ -77,7 +77,7 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names, missin
             f"{' | '.join(known)} | none"
         )
     if kind is not None and kind not in known:  # also refuses a kind such as ../x, which leads out of the folder
-        what = "columns beside annotator in annotators.csv" if kind == _TABLE else f"{_PREFIX}{kind}.npz"
+        what = "columns other than annotator in annotators.csv" if kind == _TABLE else f"{_PREFIX}{kind}.npz"
         raise DataError(f"{folder}: expected {what}, found {', '.join(known) or 'no features of annotators'}")
     if not known:
         return None

@@ -62,6 +62,8 @@ def _publish(draft: Draft, folder: int, where: Path) -> None:
         return
     for name in names:
         digest_in(draft.content, name, durable=True)
+    # Contents first, then their names, then the rename that makes them count: after a crash of the machine the folder
+    # has either no new version or all of them, and the next writer puts them in place.
     os.fsync(draft.content)
     os.rename(draft.path, CHANGED, dst_dir_fd=folder)
     os.fsync(folder)

@@ -91,7 +91,7 @@ def read_description(folder: Path) -> Description:
 def _missing(path: Path, given: Any) -> Missing:
     words = given if isinstance(given, list) else [given]
     if not all(isinstance(word, str) for word in words):
-        raise DataError(f'{path}, missing: expected texts that stand for no value, such as [NA, "-99"], or []')
+        raise DataError(f'{path}, missing: expected texts that mean a missing value, such as [NA, "-99"], or []')
     return Missing.of(words)
 
 

@@ -146,13 +146,13 @@ def read_classes(folder: Path, joined: bool, missing: Missing) -> Classes:
     seen: set[str] = set()
     for row, label in zip(rows, labels, strict=True):
         if not label or label in seen or (joined and JOIN in label):
-            expected = "distinct labels" + (f" without {JOIN}, which joins them" if joined else "")
+            expected = "distinct labels" + (f" without {JOIN}, which separates them" if joined else "")
             raise DataError(f"{path}, row {row}, column label: expected {expected}, got {label!r}")
         seen.add(label)
     if len(labels) > bounds.MOST_DECLARED:
         raise DataError(
             f"{path}: expected at most {bounds.MOST_DECLARED:,} classes, got {len(labels):,}; leave out those that "
-            f"nobody may choose, or join rare ones"
+            f"no annotator may choose, or merge rare ones"
         )
     return _declared(labels, names, joined, path, missing)
 
@@ -252,8 +252,8 @@ def check_names(path: Path, first: int, name: str, column: Column) -> None:
     for code in np.flatnonzero(lengths > bounds.LONGEST_NAME):
         raise DataError(
             f"{path}, row {first + column.first_row(int(code))}, column {name}: expected a name of at most "
-            f"{bounds.LONGEST_NAME:,} characters, got {lengths[code]:,}; is this the column that was meant, and are "
-            f"its quotes closed?"
+            f"{bounds.LONGEST_NAME:,} characters, got {lengths[code]:,}; is this the intended column, and are its "
+            f"quotes closed?"
         )
 
 
@@ -296,7 +296,7 @@ def check_present(path: Path, first: int, name: str, column: Column, missing: Mi
 
 def nameless(path: Path, row: int, name: str, text: str) -> DataError:
     """Returns the error for a row without an item or annotator id."""
-    got = f"{text!r}, which stands for a missing value" if text.strip() else "an empty field"
+    got = f"{text!r}, which means a missing value" if text.strip() else "an empty field"
     hint = "; where it is a name, say `missing: []` in dataset.yaml" if text.strip() else "; fill it in, or remove it"
     return DataError(f"{path}, row {row}, column {name}: expected an {name}, got {got}{hint}")
 

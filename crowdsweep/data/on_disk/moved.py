@@ -41,7 +41,7 @@ def load_recorded(name: str, params: Mapping[str, Scalar], fingerprint: str, sto
         if found.fingerprint == fingerprint:
             return found
         other = True
-    elsewhere = "of those of its name near the record none has its data" if other else "none is near the record either"
+    elsewhere = "no folder of that name near the record has its data" if other else "none near the record either"
     raise DataError(
         f"dataset {name}: expected a folder with annotations.csv or votes.csv, found no such folder, and {elsewhere} "
         f"({store.resolve()}); where the project was moved, `crowdsweep run` on its sweep file puts that right, and "

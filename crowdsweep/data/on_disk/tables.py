@@ -191,6 +191,7 @@ class Stacking:
         """Adds rows."""
         self._parts.append(column)
         self._fresh += len(column.array)
+        # Joined when a quarter is new: a row is then copied a few times in all, however many batches there are.
         if self._fresh > max(_JOINED_ROWS, len(self._parts[0].array) // 4):
             self._parts, self._fresh = [self.joined()], 0
 

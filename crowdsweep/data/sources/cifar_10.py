@@ -110,6 +110,7 @@ def principal_components(pixels: UInt8[np.ndarray, "images pixels"], n_train: in
     for start in range(0, n_train, _ROWS):
         rows = _centred(pixels[start : min(start + _ROWS, n_train)], mean)
         scatter += rows.T @ rows
+    # A given start vector: ARPACK would draw one, and the components would differ in their last bits from run to run.
     found: Any = eigsh(scatter / n_train, n_components, which="LA", v0=np.ones(width))
     directions = found[1][:, ::-1]
     largest = directions[np.abs(directions).argmax(axis=0), np.arange(n_components)]

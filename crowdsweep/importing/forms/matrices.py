@@ -109,11 +109,11 @@ def _without_texts(
     told = ", ".join(shown(annotators[place]) for place in texts[:4]) + (", …" if len(texts) > 4 else "")
     if not named or len(texts) == len(annotators):
         raise DataError(
-            f"{path}: expected classes, which come again from item to item; nearly every cell of "
-            f"{told if named else f'column {first + texts[0]}'} is another, such as {shown(held[texts[0]][0])}: texts, "
-            f"ids or measures, which are no answers; a matrix holds one class for each item and annotator"
+            f"{path}: expected classes, which recur from item to item; nearly every cell of "
+            f"{told if named else f'column {first + texts[0]}'} is different, such as {shown(held[texts[0]][0])}: "
+            f"texts, ids or measurements, not labels; a matrix holds one class for each item and annotator"
         )
-    gathered.notes.append(f"{told} left out: nearly every cell is another, as of texts or ids, and not of classes")
+    gathered.notes.append(f"{told} left out: nearly every cell is different, as in texts or ids, and not in classes")
     kept = [place for place in range(len(annotators)) if place not in texts]
     places = [*range(first), *(first + place for place in kept)]
     return [annotators[place] for place in kept], [[line[place] for place in places] for line in body]

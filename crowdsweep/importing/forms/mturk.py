@@ -117,7 +117,7 @@ def _labels(given: Any, where: str) -> Iterator[Any]:
     if isinstance(given, dict):
         if not all(isinstance(on, bool) for on in given.values()):
             raise DataError(
-                f"{where}: expected a class, or true and false for each, got {shown(given)}; it is no choice"
+                f"{where}: expected a class, or true and false for each, got {shown(given)}; it is not a choice"
             )
         yield from (name for name, on in given.items() if on)
     elif isinstance(given, list):

@@ -62,7 +62,7 @@ def _label_asked(path: Path, question: str | None) -> str:
         if not isinstance(label, str):
             raise DataError(
                 f"{path}, entry {position}: expected accept (choices) or label (accepted or rejected), got the keys "
-                f"{', '.join(list(record)[:8])}; spans and relations are no classes"
+                f"{', '.join(list(record)[:8])}; spans and relations are not classes"
             )
         found[label] = None
     return one_question(path, list(found), question)

@@ -74,7 +74,7 @@ NOTHING = Exports()
 def _writer(form: str, dataset: CrowdDataset) -> Writer:
     found = EXPORTS[form]
     if dataset.scale == "multilabel" and not found.several:
-        raise BadInput(f"--export {form}: it wants one class of each item, and these items may have several")
+        raise BadInput(f"--export {form}: it needs one class per item, and these items may have several")
     if found.check is not None:
         found.check(dataset)
     return found.write

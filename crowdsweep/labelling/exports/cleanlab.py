@@ -46,7 +46,7 @@ def check_matrix(dataset: CrowdDataset) -> None:
     """
     annotations = dataset.annotations
     if annotations.anonymous:
-        raise BadInput("--export cleanlab: it wants answers by annotator, and nobody knows who gave these")
+        raise BadInput("--export cleanlab: it needs answers with annotators, and these votes are anonymous")
     if "item" in dataset.annotator_names:
         raise BadInput("--export cleanlab: its column of items is called item, and so is an annotator; rename that one")
     items, annotators = len(np.unique(annotations.item)), len(np.unique(annotations.annotator))

@@ -16,7 +16,7 @@ def check_columns(dataset: CrowdDataset) -> None:
     """
     if dataset.n_classes > MANY_CLASSES:
         raise BadInput(
-            f"--export crowd-kit: it wants a column for each of {dataset.n_classes:,} classes, more than "
+            f"--export crowd-kit: it needs a column for each of {dataset.n_classes:,} classes, more than "
             f"{MANY_CLASSES:,}; labels.parquet and probabilities.parquet have the same"
         )
 

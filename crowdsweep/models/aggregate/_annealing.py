@@ -207,6 +207,8 @@ class Annealing:
         edges, target, before = self.edges, self.target, state.solution
         n_nodes, n_distributions = edges.n_items + edges.n_annotators, target.clusters * target.annotator_clusters + 2
         draws = Draws.of(generators, target.proposal_shapes(before), (n_distributions + n_nodes, n_nodes))
+        # u < exp(delta / temperature) is delta > temperature × log u, and -log u is exponential with mean 1: proposals
+        # are compared with a drawn limit, and nothing is exponentiated.
         limits = np.split(-temperature * draws.patience, [n_distributions, n_distributions + edges.n_items])
         steps = np.split(draws.steps, [edges.n_items])
         after = self._distributions(state, target.log_distributions(draws.gammas), limits[0])
@@ -230,6 +232,8 @@ class Annealing:
         """Returns the change of the log joint if one item alone moved to its proposed cluster, and how far that moves
         the places of its answers.
         """
+        # In the flat table [clusters, annotator clusters, classes, columns] a cluster of items is that many entries
+        # long.
         moves = (proposed - now.items) * (self.target.annotator_clusters * self.target.classes * now.n_columns)
         gains = _gains(now.log_labels, places, moves.take(self.edges.item, axis=0))
         return self.edges.sums_by_item(gains) + _share_gains(now.log_item_shares, now.items, proposed), moves
@@ -282,6 +286,7 @@ class Annealing:
             places = self._places(solution)
         weight = self.edges.weight
         weights = None if weight is None else np.repeat(weight, n_columns)
+        # A place is an answer's cell of Theta in its own column, so one count serves all fits.
         counts = np.bincount(places.reshape(-1), weights, minlength=solution.log_labels.size)
         return State(
             solution=solution,
@@ -313,6 +318,7 @@ class Annealing:
 
 def another_cluster(now: Codes, n_clusters: int, steps: Float64[np.ndarray, "_ columns"]) -> Codes:
     """Returns another cluster for each node, all others equally likely; the same where there is no other."""
+    # 1 to n - 1 places further around a circle of n clusters never ends at the cluster that it started from.
     return (now + 1 + (steps * (n_clusters - 1)).astype(np.int64)) % n_clusters
 
 

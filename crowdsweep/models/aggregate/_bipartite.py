@@ -159,6 +159,7 @@ def propagate(
         sweeps: limit, at least 1.
         tolerance: mean KL divergence of a node to stop below.
     """
+    # Beliefs are divided by messages below, so none may be 0.
     labels = np.maximum(parameters.labels, LOG_FLOOR)
     log_item_shares, log_annotator_shares = map(floored_log, (parameters.item_shares, parameters.annotator_shares))
     n_nodes = edges.n_items + edges.n_annotators

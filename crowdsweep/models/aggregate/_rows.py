@@ -114,6 +114,8 @@ def damped_newton_step(
         at: the parameters of each unit.
         step: to be made.
     """
+    # A Newton step leads to the maximum of a quadratic, which can lie beyond the function's own. No unit's value
+    # depends on another's step, so that one evaluation tries all of them.
     before = value(at)
     wide = (-1, *(1,) * (at.ndim - 1))
     for _ in range(_HALVINGS):

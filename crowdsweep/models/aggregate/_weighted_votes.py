@@ -45,6 +45,7 @@ def counts_against_others(
         own = np.zeros((pairs.stop - pairs.start, n_classes))
         own[pair, crowds.column_label[answers.indices[part]]] = answers.data[part] * weights[annotator[part]]
         left_out = votes[item[first[pairs]]] - own
+        # Votes less the annotator's own: what is left of a sole answer is rounding, not a vote.
         left_out[left_out <= 1e-9 * own.sum(axis=1, keepdims=True)] = 0.0
         probs = posterior_of(normalised_rows(left_out))
         add_rows(counts, answers.indices[part], answers.data[part][:, None] * probs[pair])

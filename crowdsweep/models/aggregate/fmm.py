@@ -149,6 +149,8 @@ class FiniteMultinomialMixture:
             memberships, evidence = expectation(mine, times, log_shares, log_labels)
             objective = evidence + self._log_prior(shares, labels)
             history[active, number + 1] = objective
+            # The fits of a replica are neighbours, and those that ended are gone from `first`: no segment is empty, for
+            # which reduceat would return a neighbour's value.
             best = zip(replicas[active[first]].tolist(), np.maximum.reduceat(objective, first).tolist(), strict=True)
             ended = [replica for replica, value in best if not reporters[replica].note(value)]
             converged = objective - history[active, number] <= self.tolerance * np.abs(objective)

@@ -123,6 +123,8 @@ class Glad:
         slope = sums(rows.weight * product * (right - probs)) - precision * (log_easiness - _PRIOR_MEAN)
         # The expected curvature, which is positive; the observed one need not be.
         curvature = sums(rows.weight * product**2 * probs * (1.0 - probs)) + precision
+        # The easiness is the exponential of this parameter: a step of more than e times is not trusted to the
+        # quadratic.
         return damped_newton_step(value, log_easiness, np.clip(slope / curvature, -1.0, 1.0))
 
     def _result(self, crowds: StackedCrowds, stepped: Stepped["State"], replica: int, data: TrainingData) -> FitResult:

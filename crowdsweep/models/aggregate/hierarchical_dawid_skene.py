@@ -115,10 +115,15 @@ class HierarchicalDawidSkene:
     ) -> PseudoAnswers:
         """Returns pseudo-answers under which the counts are at least as probable."""
         own, mass = _of_columns(crowds, pseudo), pseudo.sum(axis=2)
+        # Labels that an annotator never used cancel, digamma(0 + a) - digamma(a) = 0: observed columns are all there
+        # are.
         gain = _by_cell(crowds, digamma(counts + own) - _of_columns(crowds, digamma(pseudo)))
         of_rows = digamma(totals + mass[crowds.annotator_replica]) - digamma(mass)[crowds.annotator_replica]
         loss = _by_replica(crowds, of_rows) + self.smoothing * crowds.n_classes / mass
         met = loss > 0
+        # Where the slope of the counts' log-probability by a pseudo-answer a is gain - loss, Minka's step is a × gain /
+        # loss. The prior, smoothing × Σ log(a / row sum), adds smoothing / a to the gain and smoothing × K / row sum to
+        # the loss.
         updated = (pseudo * gain + self.smoothing) / np.where(met, loss, 1.0)[:, :, None]
         return np.clip(np.where(met[:, :, None], updated, pseudo), _LEAST, _MOST)
 

@@ -85,6 +85,8 @@ class Kos:
     def _step(self, crowds: StackedCrowds, pairs: "Pairs", reliability: PerPair) -> tuple[PerPair, PerReplica]:
         agreement = (pairs.corners * pairs.leave_one_out(reliability)).sum(axis=1)
         updated = pairs.by_annotator(agreement)[pairs.annotator] - agreement
+        # An annotator's only answer leaves a number minus itself: rounding, which the division by the root mean square
+        # would turn into a message.
         updated = np.where(np.abs(updated) > 1e-9 * np.abs(agreement), updated, 0.0)
         square = ratio(pairs.by_replica(updated**2), pairs.by_replica(np.ones(len(updated))), at_zero=0.0)
         updated = ratio(updated, np.sqrt(square)[pairs.replica], at_zero=0.0)

@@ -95,6 +95,8 @@ class MMsr:
         """Returns each annotator's probability of a right answer, and that of all answers together."""
         n_classes, sums = crowds.n_classes, crowds.replica_sums_of_annotators
         square = np.stack([sums(one**2) for one in factors.T], axis=1)
+        # u / s and v × s have the same product and equal norms at s = sqrt(|u| / |v|): the fourth root of the squares'
+        # ratio.
         scale = np.sqrt(np.sqrt(ratio(square[:, 0], square[:, 1], at_zero=1.0)))
         size = ratio(factors[:, 0], scale[crowds.annotator_replica], at_zero=0.0)
         skill = pairs.signs(size) * size
@@ -164,6 +166,8 @@ class AnnotatorPairs:
         found = agreeing.tocoo()
         one, other = (code.astype(np.int64) for code in found.coords)
         apart = one != other
+        # A pair as one number, in which the pairs are sorted: a binary search finds each agreeing pair among all of
+        # them.
         place = np.searchsorted(first * len(noise) + second, (one * len(noise) + other)[apart])
         rate = np.zeros(len(first))
         rate[place] = found.data[apart] / weight[place]
@@ -194,6 +198,8 @@ class AnnotatorPairs:
             own: what each annotator had: only ratios above are left out as too large, only ones below as too small.
         """
         values = np.abs(self.agreement) / others[self.second]
+        # Pairs already ascend by their first annotator, so `first` still fits the values after each annotator's are
+        # sorted.
         values = values[np.lexsort((values, self.first))]
         n_annotators, sizes = len(own), np.diff(self.pointers)
         below = np.bincount(self.first, weights=values < own[self.first], minlength=n_annotators)

@@ -79,6 +79,8 @@ class Mace:
         log_wrong = (log_spams - both)[crowds.column_annotator] + log_label
         log_known = (log_knows - both)[crowds.column_annotator]
         log_right = np.logaddexp(log_wrong, log_known)
+        # An answer is as probable under each class that it does not name: its log_wrong counts for all classes, and at
+        # its own label the difference is added.
         chosen = sp.csr_array(
             (log_right - log_wrong, crowds.column_label, np.arange(len(log_right) + 1)),
             shape=(len(log_right), crowds.n_classes),

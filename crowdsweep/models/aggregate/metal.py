@@ -90,6 +90,7 @@ class Metal:
         def step(descent: Descent) -> tuple[Descent, PerReplica]:
             velocity = _MOMENTUM * descent.velocity - occurrences.spread(descent.step_size) * descent.slope
             loss, slope = occurrences.loss(descent.rates + velocity)
+            # Not `loss > begun.loss`: the NaN of a descent that overflowed has to count as a failure too.
             fails = ~(loss <= begun.loss)
             moved = Descent(
                 rates=descent.rates + velocity, velocity=velocity, slope=slope, loss=loss, step_size=descent.step_size
@@ -100,6 +101,7 @@ class Metal:
 
         def change(before: Descent, after: Descent) -> PerReplica:
             largest = crowds.replica_maxima(np.abs(after.rates - before.rates).max(axis=1), crowds.column_replica)
+            # A descent that starts again is back where it began, which must not look like convergence.
             return np.where(after.step_size < before.step_size, np.inf, largest)
 
         stepped = run_steps(

@@ -99,6 +99,8 @@ class Mmce:
         alpha, beta = self._penalties(crowds)
         by_annotator = _met(rows, posterior, rows.annotator, crowds.n_annotators)
         by_item = _met(rows, posterior, rows.item, crowds.n_items)
+        # The Hessian of a softmax is at most half the identity (Böhning), so a step divided by half the answers met
+        # plus the penalty goes to the maximum of a quadratic below the objective, and cannot overshoot.
         for _ in range(_SWEEPS):
             slope = _slope(rows, posterior, sigma, tau, rows.annotator, crowds.n_annotators)
             sigma += (slope - alpha[:, None, None] * sigma) / (0.5 * by_annotator + alpha[:, None])[:, :, None]
@@ -206,6 +208,7 @@ def _annotators(crowds: StackedCrowds, sigma: Matrices, met: Met, replica: int) 
     mean = ratio(of_crowd, met.sum(axis=0)[:, None], at_zero=1.0 / crowds.n_classes)
     place = np.full(crowds.declared_annotators[replica], len(sigma))
     place[crowds.annotator_code[crowds.annotators_of(replica)]] = np.arange(len(sigma))
+    # Logarithms of probabilities are scores whose softmax is these probabilities.
     return SoftmaxAnnotators(matrices=np.concatenate([sigma, floored_log(mean)[None]]), place=place)
 
 

@@ -69,6 +69,7 @@ class OrdinalDawidSkene:
         crowds = stack([part.annotations for part in data])
         start = soft_vote(crowds)
         prior = np.tile(self.strength * neighbours(crowds.n_classes, self.decay), (crowds.n_replicas, 1, 1))
+        # The shared matrix is counted from all annotators' answers, and so gets all annotators' pseudo-answers.
         everybody = np.maximum(crowds.replica_sums_of_annotators(np.ones(crowds.n_annotators)), 1.0)[:, None, None]
         own = prior + self.shrinkage * crowds_matrices(crowds, start, everybody * prior, self.tolerance)
         fitted = fit_matrices(

@@ -124,6 +124,7 @@ class PgmAnnealing:
                 stays = ~leaves
                 if not stays.any():
                     break
+                # Each column draws from a generator of its own, so the others do not notice that some have left.
                 owners, value, waited, best = owners[stays], value[stays], waited[stays], best.take(stays)
                 generators = [one for one, kept in zip(generators, stays, strict=True) if kept]
                 state = annealing.state(state.solution.take(stays))

@@ -124,6 +124,7 @@ class PgmBp:
         n_item_clusters, n_annotator_clusters = self.graph.item_clusters, self.graph.annotator_clusters
         annotators = _random_memberships(seeds.numpy("annotators"), edges.n_annotators, n_annotator_clusters)
         items = _random_memberships(seeds.numpy("items"), edges.n_items, n_item_clusters)
+        # One more of each label, as a Dirichlet takes no parameter of 0.
         answers = np.bincount(edges.label, weights=edges.weight, minlength=edges.n_classes) + 1.0
         labels = seeds.numpy("labels").dirichlet(
             START_LABELS * edges.n_classes * answers / answers.sum(), size=(n_item_clusters, n_annotator_clusters)

@@ -83,6 +83,7 @@ class Snorkel:
         counts = column_counts(crowds, state.posterior)
         right = crowds.annotator_sums(counts[np.arange(len(counts)), crowds.column_label])
         given, n_classes = crowds.answers_per_annotator, crowds.n_classes
+        # The penalty is declared for a mean over items; what is maximised here is a sum.
         penalty = self.penalty * crowds.replica_sums(crowds.answered)[crowds.annotator_replica]
 
         def apart(at: PerAnnotator) -> PerAnnotator:

@@ -57,6 +57,7 @@ class ZeroBasedSkill:
 
         def step(state: State) -> tuple[State, PerReplica]:
             number = state.number + 1
+            # Halvings by the exponent alone are exact, and replicas at different steps are halved together.
             rate = np.ldexp(self.skill_rate, -(number // _HALVED_EVERY))[crowds.annotator_replica]
             right = right_answers(crowds, winners(weighted_votes(crowds, state.skill)))
             agreement = accuracies(crowds, right, smoothing=0.0)

@@ -66,6 +66,7 @@ class ConditionalVae:
         deviation, and hidden units r, |x - r W|^2 = |x|^2 - 2 r W x' + r W W' r'.
         """
         shape = (self.n_classes, features.shape[1])
+        # A layer that reads item and class is a sum of two products: the item's is made once, not for each class.
         units = (features @ values["encoder item"])[:, None] + values["encoder class"][:, :, None]
         encoded = torch.baddbmm(values["encoder bias"], torch.relu(units).flatten(1, 2), values["encoder out"])
         mean, log_variance = encoded.unflatten(1, shape).split(self.latent, dim=3)

@@ -183,6 +183,7 @@ class FittedLia:
         active = np.flatnonzero(given)
         if len(active) <= _TYPICAL_ANNOTATORS:
             return active, given[active] / max(given.sum(), 1)
+        # Annotators at evenly spaced quantiles of the answers: each then stands for an equal share of all answers.
         middles = (np.arange(_TYPICAL_ANNOTATORS) + 0.5) / _TYPICAL_ANNOTATORS
         picked = active[np.searchsorted(np.cumsum(given[active]), middles * given.sum())]
         return picked, np.full(len(picked), 1.0 / len(picked))

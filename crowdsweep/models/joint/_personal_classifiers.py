@@ -166,6 +166,7 @@ class _Wide:
 
     def solve(self, rows: Rows) -> Rows:
         """See `_Block`."""
+        # Woodbury: (X X' / 2 + λ)^-1 = (1 - X (X' X + 2 λ)^-1 X') / λ, with a matrix of features × features to invert.
         explained = self._features @ (self._inverse @ (self._transposed @ _cut(rows, self._features)))
         return (rows - explained.reshape(rows.shape)) / self._penalty
 
@@ -215,6 +216,7 @@ class _Labels:
         item, column, weight = entries.coords[0][kept], entries.coords[1][kept], entries.data[kept]
         annotator = crowd.column_annotator[column]
         sizes = np.bincount(annotator, minlength=crowd.n_annotators)
+        # Annotators with equally many labels become neighbours, so that a block of them is one stacked product.
         order = np.lexsort((annotator, sizes[annotator]))
         places = np.argsort(sizes, kind="stable")
         places = places[sizes[places] > 0]
@@ -249,6 +251,7 @@ class _Labels:
     def fitted(self, crowd: Weights, own: Scores) -> _Fitted:
         """Returns these weights, with what they say of the labels."""
         products = self._by_block(own, lambda block, rows: block.product(rows))
+        # Rows of X_t are inputs times the root of the label's weight; a score is of the inputs themselves.
         scores = (self.inputs @ crowd)[self.item] + products / self.root[:, None]
         return _Fitted(crowd=crowd, own=own, products=products, log_probs=log_softmax(scores))
 

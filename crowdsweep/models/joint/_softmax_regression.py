@@ -150,6 +150,7 @@ class Regressions:
 
 def log_softmax(scores: Float64[np.ndarray, "*rows classes"]) -> Float64[np.ndarray, "*rows classes"]:
     """Returns log softmax along the last axis."""
+    # With the largest score moved to 0, exp cannot overflow, and its sum is at least 1.
     shifted = scores - scores.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 

@@ -209,6 +209,7 @@ def _inferred(
     for _ in range(how.steps):
         moved = embeddings - sizes * slopes - how.decay * embeddings
         there, slopes_there = measured(moved)
+        # A step that does not lead down is not made, and the next one is half as long: for each annotator by itself.
         falls = there < apart
         embeddings = torch.where(falls[:, None], moved, embeddings)
         slopes = torch.where(falls[:, None], slopes_there, slopes)

@@ -144,6 +144,8 @@ def distances(labels: Labels) -> PerLabel:
     n_classes = round(own.shape[1] ** 0.5)
     replica = torch.zeros(len(own), dtype=torch.int64, device=own.device).index_copy_(0, which, place)
     theirs, shared = (torch.softmax(logits.unflatten(1, (n_classes, n_classes)), dim=1) for logits in (own, common))
+    # At the start own and common matrices are equal, where the slope of a root is infinite: a tiny number keeps it
+    # finite.
     apart = ((theirs - take_rows(shared, replica)).square().sum(dim=(1, 2)) + _SHORTEST**2).sqrt()
     return take_rows(apart, which)
 

@@ -206,6 +206,7 @@ class DenseNetwork:
 
         Under `torch.no_grad` only: units are made and dropped in place.
         """
+        # Units that are kept are divided by their share within the next product (`scale`), at no pass over them.
         scale = 1.0 / (1.0 - self.dropout) if masks else 1.0
         inputs, signal = [features], features
         last = self.n_layers - 1

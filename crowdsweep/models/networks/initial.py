@@ -52,5 +52,7 @@ def orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> Start:
     """Draws a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al. 2014)."""
     tall = max(shape), min(shape)
     basis, triangle = np.linalg.qr(rng.standard_normal(tall))
+    # QR fixes the signs of its columns by convention; with those of R's diagonal the draw is uniform over orthogonal
+    # matrices.
     basis *= np.sign(np.diag(triangle))
     return np.ascontiguousarray(basis if shape == tall else basis.T, np.float32)

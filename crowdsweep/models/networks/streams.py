@@ -104,6 +104,7 @@ class Shuffler:
         masks = torch.from_numpy(real.astype(np.float32)).to(self._device)
         sizes = masks.view(len(steps), n_steps, size).sum(dim=2)
         drawn = np.where(real, table, -1)
+        # Replicas come with the most steps first: those that still train in a step are the first so many.
         active = (steps[:, None] > np.arange(n_steps)).sum(axis=0).tolist()
         full = (lengths[:, None] >= (np.arange(n_steps) + 1) * size).sum(axis=0).tolist()
         batches: list[Minibatch] = []
@@ -171,6 +172,7 @@ class DropoutMasks:
         threshold = np.uint16(round(self.dropout.probability * 65536))
         masks = np.empty((steps, n_replicas, size), np.bool_)
         for replica, rng in enumerate(self._rngs[:n_replicas]):
+            # Every step begins with a new word, so that masks are the same however many steps are drawn at a time.
             bits = rng.integers(0, 1 << 64, size=(steps, words), dtype=np.uint64).view(np.uint16)[:, :size]
             np.greater_equal(bits, threshold, out=masks[:, replica])
         return torch.from_numpy(masks).to(self._device).view(steps, n_replicas, rows, *self.dropout.shape)

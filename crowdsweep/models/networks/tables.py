@@ -93,6 +93,7 @@ class EmbeddingTables:
             .mul_(adam.second_decay)
             .addcmul_(gradient, gradient, value=1 - adam.second_decay)
         )
+        # A replica without a step has no row here; its correction would be a division by 1 - decay⁰ = 0.
         rates = adam.corrected_rates(np.maximum(self.steps, 1), rows.device).index_select(0, touched.place)
         values = take_rows(self.values, rows)
         values.sub_(rates * first / second.sqrt().add_(adam.epsilon))

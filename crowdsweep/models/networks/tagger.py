@@ -191,6 +191,7 @@ def _both_ways(values: Values, tokens: States, read: Read) -> States:
     """Returns the states of the two recurrent networks at each token. A state stands still where a sentence is filled
     up, so that the one from the end begins at the last token."""
     n_replicas, _, places, _ = tokens.shape
+    # The two directions as replicas of one network: a single loop over the places serves both.
     both = {
         name: torch.cat([values[f"forth {name}"], values[f"back {name}"]])
         for name in ("read", "keep", "read bias", "keep bias")
@@ -216,5 +217,6 @@ def _attended(values: Values, states: States, read: Read) -> States:
     flat = states.flatten(1, 2)
     query, key = (torch.bmm(flat, values[name]).view(*states.shape[:3], -1) for name in ("query", "key"))
     fit = query @ key.transpose(2, 3) / key.shape[3] ** 0.5
+    # Not minus infinity: of a row without any token the softmax would be NaN.
     weight = torch.softmax(fit.masked_fill(read.unsqueeze(2) == 0, -1e9), dim=3)
     return weight @ states

@@ -122,6 +122,7 @@ class Crowdlab:
         """Deals the items out, labelled ones first, so that every fold has its share of them."""
         labelled = data.annotations.labels_per_item > 0
         order = context.seeds.numpy("folds").permutation(data.n_items)
+        # Dealt out in turn, labelled items first: their numbers in two folds differ by one at most.
         order = order[np.argsort(~labelled[order], kind="stable")]
         folds = np.empty(data.n_items, dtype=np.int64)
         folds[order] = np.arange(data.n_items) % max(min(self.folds, int(labelled.sum())), 1)
@@ -160,6 +161,7 @@ def weigh(crowds: StackedCrowds, predicted: ItemProbs) -> Weighed:
         mixed = model_weight * predicted + agreeing * chosen + error * (chosen.sum(axis=1, keepdims=True) - chosen)
         return Weighed(item_probs=normalised_rows(mixed), weights=weights, model_weight=model_weight)
 
+    # Only classes that have the most votes score 1 or more; among these the classifier's probability decides.
     consensus = ((winners(votes) > 0) * (1.0 + predicted)).argmax(axis=1)
     return weighed(weighed(consensus).item_probs.argmax(axis=1))
 

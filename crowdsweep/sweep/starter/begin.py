@@ -25,7 +25,7 @@ from crowdsweep.sweepfile.records import SweepConfig
 
 _OF_TEXTS = "text:tfidf"
 _ON_TEXTS = (
-    "Items have texts: their words are features, of which classifiers learn. Their sense tells more: "
+    "Items have texts: their words are features, of which classifiers learn. Sentence embeddings tell more: "
     "`features: {text: sentence-transformers/all-MiniLM-L6-v2}`, after `pip install 'crowdsweep[text]'`."
 )
 
@@ -87,7 +87,7 @@ def begin_with_folder(folder: Path) -> StarterSweep:
     begun = _begun(_loaded(folder), folder)
     for name in begun.texts:
         if stands(folder / name):
-            raise DataError(f"{folder / name}: stands there already, and is kept; move it away to have it written anew")
+            raise DataError(f"{folder / name}: already exists, and is kept; move it away to have it written again")
     try:
         write_new(folder, {name: text.encode() for name, text in begun.texts.items()})
     except OSError as error:

@@ -71,7 +71,7 @@ def sweep_text(
         lines += [f"  # - {_entry(one)}  # {one.candidate.why}; {one.left_out}" for one in late]
     if facts.has_text:
         lines += _comment(
-            "A classifier that reads the texts word by word, and labels those that nobody has; it takes its time:", "  "
+            "A classifier that reads the texts word by word, and labels items without answers; slow to train:", "  "
         )
         lines += ["  # - {name: soft-mv, label: text-cnn, params: {network: text_cnn}}"]
     lines += ["", *_limits(taken), "", *_comment(_study_words(folder, facts))]
@@ -104,7 +104,7 @@ def redundancy_text(folder: Path, facts: Facts, chosen: Sequence[Chosen]) -> str
         f"  - {_dataset_entry('.', facts)}",
         "models:",
         *(f"  - {_entry(one, search=False)}" for one in studied),
-        f"seeds: {{report: {REPORT_SEEDS}}}  # each thins anew",
+        f"seeds: {{report: {REPORT_SEEDS}}}  # each thins again",
         f"budget: {{hours: {HOURS}}}",
         f"engine: {_engine((len(levels) + 1) * sum(one.seconds for one in studied))}",
     ]
@@ -117,7 +117,7 @@ def next_commands(folder: Path) -> list[str]:
     store = shlex.quote(str(DEFAULT_STORES / sweep_name(folder)))
     told = {
         f"crowdsweep plan {file}": "what it will run, and about how long",
-        f"crowdsweep run {file}": "runs it; stopped, it goes on where it was",
+        f"crowdsweep run {file}": "runs it; if stopped, it continues where it was",
         f"crowdsweep label {store}": "labels.csv by the model that came out first",
     }
     width = max(map(len, told))
@@ -148,14 +148,14 @@ def _metric_words(facts: Facts, taken: Sequence[Chosen]) -> str:
     else:
         return (
             "Nothing can rank the models here: there is no gold, and no answer can be held out, since items have one "
-            "label each. The sweep compares what they cost; more labels per item, or gold of some, would tell."
+            "label each. The sweep compares what they cost; more labels per item, or gold for some, would rank them."
         )
     metrics = _searched_by(facts, taken)
     by = {HELDOUT: "the likelihood of answers that are held out"}
     chooses = " or ".join(by.get(name, words(name)) for name in sorted(metrics))
-    return (
-        f"{told}. Searches choose settings by {chooses}, so that what ranks did not choose." if metrics else f"{told}."
-    )
+    if not metrics:
+        return f"{told}."
+    return f"{told}. Searches choose settings by {chooses}, so a setting is not ranked by what chose it."
 
 
 def _searched_by(facts: Facts, taken: Sequence[Chosen]) -> set[str]:
@@ -170,13 +170,13 @@ def _several_objectives(facts: Facts, taken: Sequence[Chosen]) -> Iterator[str]:
     """
     metrics = _searched_by(facts, taken)
     if len(metrics) == 1 and (facts.unseen or not facts.offer.training_gold):
-        yield f"# metric: [{metrics.pop()}, seconds]  # searches that tell what better scores cost: a Pareto front"
+        yield f"# metric: [{metrics.pop()}, seconds]  # searches that show what better scores cost: a Pareto front"
 
 
 def _limits(taken: Sequence[Chosen]) -> Iterator[str]:
     if any(one.search for one in taken):
         yield f"budget: {{points: {POINTS}, hours: {HOURS}}}  # settings that each search tries, and when it is enough"
-        yield f"seeds: {{search: {SEARCH_SEEDS}, report: {REPORT_SEEDS}}}  # fits of each setting, and of what is told"
+        yield f"seeds: {{search: {SEARCH_SEEDS}, report: {REPORT_SEEDS}}}  # fits per point, and per reported score"
     else:
         yield f"budget: {{hours: {HOURS}}}  # when it is enough"
         yield f"seeds: {{report: {REPORT_SEEDS}}}  # fits of each model"
@@ -250,7 +250,7 @@ def _sizes(facts: Facts) -> str:
     training, evaluation = facts.trial.training, facts.trial.evaluation
     labels = training.annotations
     apart = {split: evaluation[split] for split in ("dev", "test") if split in evaluation}
-    crowd = f"{labels.n_active_annotators:,} annotators" if facts.known else "annotators that nobody knows"
+    crowd = f"{labels.n_active_annotators:,} annotators" if facts.known else "anonymous annotators"
     told = f"{training.n_items:,} items" + (" to train on" if apart else "")
     told += "".join(f", {part.items.n_items:,} {split} items" for split, part in apart.items())
     told += f", {crowd}, {len(labels):,} labels, {training.n_classes:,} classes"

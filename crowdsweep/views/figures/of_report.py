@@ -160,9 +160,9 @@ def _ranks(ranks: MeanRanks, named: _Named) -> ReportFigure:
     if ranks.critical is not None:
         what += (
             " Upright lines join models that do not differ significantly at 5 %, by Nemenyi's test: their mean ranks "
-            "are less than the critical difference apart. That test is of what is drawn here, and few datasets are "
-            "enough for it, as they are not for pairwise signed-rank tests with Holm's correction; but what it says of "
-            "two models hangs on which others are ranked (Benavoli et al., 2016)."
+            "are less than the critical difference apart. The test is of these ranks, and needs fewer datasets than "
+            "pairwise signed-rank tests with Holm's correction; but its result for two models depends on which others "
+            "are ranked (Benavoli et al., 2016)."
         )
     return named(
         "ranks",
@@ -204,7 +204,7 @@ def _costs(comparison: Comparison, named: _Named) -> Iterator[tuple[Place, Repor
                     f"cost {block.title}",
                     title=f"{readable(block.metric)} against seconds on {block.title}",
                     about=f"{words(block.metric)} against seconds on {block.title}{_in_unit(block.metric)}",
-                    caption="Filled and joined: by its mean, no other model beats one for the same seconds or less; "
+                    caption="Filled and joined: no other model has a better mean for the same seconds or less; "
                     "upright lines are 95 % intervals.",
                     draw=partial(score_against_seconds, points, block.metric),
                 ),

@@ -16,8 +16,8 @@ from crowdsweep.views.page.table import PageTable, table_of
 _PAIR = ("difference", "95 % interval", "p")
 _GUIDANCE_NOTE = (
     "difference: the first minus the second, with its 95 % interval and the p of a paired test, uncorrected. As it is: "
-    "the classifier's own prediction; soft: all clusters in proportion; hard: the best one. Each model stands at its "
-    "own point: where points were searched, the plain classifier may differ in more than what it learns."
+    "the classifier's own prediction; soft: all clusters in proportion; hard: the best one. Each model has its own "
+    "point: where points were searched, the plain classifier may differ in more than what it learns."
 )
 _SOFT_NOTE = (
     "difference: mtl minus stl, with its 95 % interval and the p of our paired test, uncorrected; bootstrap p: of "

@@ -23,12 +23,12 @@ from crowdsweep.units import show_bytes, show_p, show_seconds
 from crowdsweep.views.page.table import PageRow, PageTable, in_parts, table_of
 
 _METRICS_NOTE = (
-    "Mean ± half the 95 % interval, which varies over seeds alone but for the metric that ranks; empty where a metric "
+    "Mean ± half the 95 % interval, over seeds only, except for the metric that ranks; empty where a metric "
     "does not apply."
 )
 _FRONT_NOTE = (
     "No other point of the search is better in one objective and as good in all others. Means over the search seeds "
-    "with half their 95 % intervals; they are the best of many points, and flatter these. Seconds and memory are as "
+    "with half their 95 % intervals; as the best of many points they are optimistic. Seconds and memory are as "
     "measured: neighbours on the front may change places when they are measured again."
 )
 _MOST_POINTS = 1_000

@@ -20,8 +20,8 @@ from crowdsweep.views.page.table import PageRow, PageTable, table_of
 _MOST_FITS = 20  # latest fits of a model, whose curves are drawn
 _MOST_FIGURES = 6
 _NOTE = (
-    "Means over the search seeds, of the points that have been scored; the best of several such numbers flatters its "
-    "point. The report counts fresh seeds alone, which follow."
+    "Means over the search seeds, of the points that have been scored; the best of several such numbers is optimistic"
+    ". The report counts fresh seeds alone, which follow."
 )
 
 
@@ -66,7 +66,7 @@ def _at_work_table(at_work: Sequence[SlotAtWork]) -> PageTable:
         score = "" if one.score is None else f"{words(one.metric)} {number_words(one.score, one.metric)}"
         rows.append((one.slot, one.model, one.dataset, f"{one.trials}", steps, score))
     note = "A row for each slot and model: trials that it fits side by side, and the mean of their latest scores."
-    return table_of(("slot", "model", "dataset", "trials", "step", "score"), rows, "At work now", note)
+    return table_of(("slot", "model", "dataset", "trials", "step", "score"), rows, "Running now", note)
 
 
 def _places_table(found: AnalysedSweep) -> Iterator[PageTable]:

@@ -69,8 +69,8 @@ def write_figures(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> list
                 write_file(opened, name, content)
     except OSError as error:
         raise NotWritten(
-            f"{folder}: could not be written ({error_words(error)}); what stood there before stands. See to it, then "
-            f"ask for the figures again"
+            f"{folder}: could not be written ({error_words(error)}); what was there before is unchanged. Correct this, "
+            f"then write the figures again"
         ) from error
     return [folder / name for name in files]
 

@@ -180,10 +180,10 @@ class ConsoleMirror:
         progress = self._progress
         words = {
             SweepStatus.DONE: "finished",
-            SweepStatus.INTERRUPTED: "interrupted; run it again and it goes on",
-            SweepStatus.OUT_OF_TIME: "out of time; give it more budget.hours and it goes on",
+            SweepStatus.INTERRUPTED: "interrupted; run it again to continue",
+            SweepStatus.OUT_OF_TIME: "out of time; give it more budget.hours to continue",
             SweepStatus.OVER_BUDGET: "stopped: more trials failed than budget.failed_trials allows",
-            SweepStatus.INCOMPLETE: "incomplete; run it again and what is missing is tried again",
+            SweepStatus.INCOMPLETE: "incomplete; run it again to run what is missing",
         }[progress.status]
         return f"{progress.name}: {words}; {self._counts()}; {clock_words(progress.elapsed_s)}"
 
@@ -203,11 +203,11 @@ class ConsoleMirror:
 
     def _times(self) -> tuple[str, str]:
         """Returns the elapsed and the remaining time, and why the remaining time is more than was said before."""
-        gone = f"{clock_words(self._progress.elapsed_s)} gone"
+        gone = f"{clock_words(self._progress.elapsed_s)} elapsed"
         left = self._progress.left()
         if left is None:
             return gone, ""
-        why = f"that is more than was said before: {left.why}" if left.why else ""
+        why = f"that is more than estimated before: {left.why}" if left.why else ""
         return f"{gone}, {left_words(left.seconds, left.most_s)} left", why
 
     def _view(self) -> RenderableType:

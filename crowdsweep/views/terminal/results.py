@@ -74,7 +74,7 @@ def _study_words(found: AnalysedSweep) -> list[str]:
         return []
     findings = list(found.study.findings)
     rest = len(findings) - _FINDINGS
-    return [*findings[:_FINDINGS], *([f"{rest} more findings stand in the report."] if rest > 0 else [])]
+    return [*findings[:_FINDINGS], *([f"{rest} more findings are in the report."] if rest > 0 else [])]
 
 
 def label_line(found: AnalysedSweep) -> str:

@@ -98,16 +98,18 @@ def describe_status(found: dict[str, Any], state: str, width: int | None) -> str
         f"{found['name']}: {state}",
         f"{found['done']} done, {found['failed']} failed, {lost}{stopped}{left} to go of {found['total']} trials",
     ]
-    if state == "broken off":
-        lines.append("its process is gone without a word; run the sweep again and it goes on, nothing is lost")
+    if state == "crashed":
+        lines.append("its process died without recording an end; run the sweep again to continue, nothing is lost")
     if found["lost"]:
-        lines.append("`crowdsweep run` tries those again that were lost: they say nothing of their models")
+        lines.append(
+            "`crowdsweep run` runs those again that were lost with their slots, which is not their models' fault"
+        )
     if found["failed"]:
         lines.append("`crowdsweep run SWEEP --retry-failed` tries the failed trials again")
     if found["trials_lost_and_run_again"]:
         lines.append(f"{found['trials_lost_and_run_again']} times a trial's slot was lost and it ran again")
     if found["trials_gone_on_with"]:
-        lines.append(f"{found['trials_gone_on_with']} trials went on from a checkpoint")
+        lines.append(f"{found['trials_gone_on_with']} trials continued from a checkpoint")
     if found["told"]:
         lines.append(f"its searches began with points of earlier sweeps: {told_words(found['told'])}")
     lines += left_out_words(found["left_out"], found["data_changed"])
