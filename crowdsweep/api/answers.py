@@ -66,7 +66,7 @@ def dataset_of_answers(
 def no_answers(missing: Missing) -> str:
     """Returns in words which cells of a matrix are no answers by this rule."""
     words = missing.words if missing.told else OF_MATRICES[:1]
-    return f"{', '.join([*sorted(words), 'NaN', 'None'])} and empty cells are no answers"
+    return f"{', '.join([*sorted(words), 'NaN', 'None'])} and empty cells mean no answer"
 
 
 def given_answers(answers: Matrix, missing: Missing) -> Given:

@@ -186,11 +186,11 @@ def test_what_cannot_be_used_is_told() -> None:
     with pytest.raises(BadInput, match="expected at least one answer, got none"):
         estimator.score(features, np.full((12, 2), -1))
     for missing, said in ((None, "-1, NaN, None"), ([], "none; NaN, None"), (["x", -2], "-2, x, NaN, None")):
-        with pytest.raises(BadInput, match=f"{said} and empty cells are no answers"):
+        with pytest.raises(BadInput, match=f"{said} and empty cells mean no answer"):
             clone(estimator).set_params(missing=missing).fit(features, answers).score(
                 features, np.full((12, 2), np.nan)
             )
-    with pytest.raises(DataError, match="got no answer; NaN, None and empty cells are no answers"):
+    with pytest.raises(DataError, match="got no answer; NaN, None and empty cells mean no answer"):
         clone(estimator).set_params(missing=[]).fit(features, np.full((12, 2), np.nan))
     with pytest.raises(BadInput, match=r"trusted labels \[items\] or answers"):
         estimator.score(features, answers[None])
