@@ -24,18 +24,18 @@ def main() -> None:
     When the command line has returned, everything is closed and written. The process then exits without waiting for
     threads of libraries: one that still reads, or looks for a lost cluster, could crash it and change its exit code.
     """
-    from crowdsweep.cli.interrupts import Attention
+    from crowdsweep.cli.interrupts import InterruptHandler
     from crowdsweep.cli.outcome import EXIT_BAD_INPUT, EXIT_INTERRUPTED
     from crowdsweep.views.terminal.messages import Warnings
 
     logging.getLogger("crowdsweep").addHandler(Warnings(logging.WARNING))
-    attention = Attention()
+    attention = InterruptHandler()
     code = 1
     try:
         from crowdsweep.cli.commands import run_command_line
-        from crowdsweep.cli.first_word import Waiting
+        from crowdsweep.cli.loading_notice import LoadingNotice
 
-        code = run_command_line(sys.argv[1:], waiting=Waiting())
+        code = run_command_line(sys.argv[1:], waiting=LoadingNotice())
     except BaseException as error:
         if not attention.presses:
             raise

@@ -34,7 +34,7 @@ from crowdsweep.sweep.warm_start import recorded_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
 from crowdsweep.tracking.uri import has_place
 from crowdsweep.views.notify import NotifyTargets, message_of, notify_targets, send_notifications
-from crowdsweep.views.terminal.messages import tell
+from crowdsweep.views.terminal.messages import print_message
 
 if TYPE_CHECKING:
     from crowdsweep.analysis.sweep import AnalysedSweep
@@ -100,7 +100,7 @@ def run_to_the_end(
         command: the command to notify of the end; see `notify_targets`.
 
     Raises:
-        BadInput, JournalLocked, InfeasibleRequest, NotWritten, NotOurs: as `run` and `finish`.
+        BadInput, JournalLocked, InfeasibleRequest, WriteFailed, ForeignFile: as `run` and `finish`.
     """
     with notifying(config, store, command) as ended:
         outcome = run(config, store, **how)
@@ -224,7 +224,7 @@ def finish(config: SweepConfig, store: Store, outcome: SweepOutcome) -> "Analyse
         The analysed sweep; None, without a report, if a user broke the run off.
 
     Raises:
-        NotWritten, NotOurs: as `write_report`.
+        WriteFailed, ForeignFile: as `write_report`.
     """
     if outcome.dropped:
         return None  # before the imports, which take seconds: who pressed Ctrl-C twice waits for nothing
@@ -309,7 +309,7 @@ def register(found: "AnalysedSweep", config: SweepConfig, outcome: SweepOutcome,
 
 def _say(words: str) -> None:
     with suppress(OSError, ValueError):  # nobody reads the output any more
-        tell(words)
+        print_message(words)
 
 
 def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
@@ -349,7 +349,7 @@ def _tracker(plan: Plan, store: Store, journal: Journal, interrupts: Interrupts)
         record=journal.handle,
         draw=_confusion,
         presses=lambda: interrupts.count,
-        tell=tell,
+        tell=print_message,
     )
 
 

@@ -3,14 +3,14 @@
 CrowdsweepError
 ├── BadInput (also ValueError)            input from a user that cannot be used
 │   ├── DataError                         a dataset, its files or its rows
-│   ├── NotOurs                           a file or folder that crowdsweep does not own and will not overwrite
+│   ├── ForeignFile                           a file or folder that crowdsweep does not own and will not overwrite
 │   ├── SweepFileError                    a sweep file or a `--set`
 │   ├── SpaceError                        a search space
 │   └── UnknownName (also LookupError)    an unknown model, dataset, template, metric or parameter
 ├── FitFailed (also RuntimeError)         a model could not be fitted: the trial fails, the sweep goes on
 ├── InfeasibleRequest (also RuntimeError) resources that the cluster does not have and never will
 ├── SlotLost (also RuntimeError)          an actor or its node died more often than the limit allows
-├── NotWritten (also OSError)             a report, table or other file derived from the record
+├── WriteFailed (also OSError)             a report, table or other file derived from the record
 └── JournalError (also OSError)           the record of a sweep
     ├── JournalLocked                     another driver is writing it
     └── JournalDamaged                    rows that cannot be read, or are not where they were written
@@ -115,7 +115,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def is_want_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error of any library means that memory ran out, for data, processes or threads."""
     return (
         isinstance(error, MemoryError)
@@ -172,7 +172,7 @@ class DataError(BadInput):
     """A dataset, its files or its rows cannot be used."""
 
 
-class NotOurs(BadInput):
+class ForeignFile(BadInput):
     """A file or folder in the way was not written by crowdsweep, or was changed since; it is kept."""
 
 
@@ -209,7 +209,7 @@ class SlotLost(CrowdsweepError, RuntimeError):
     """An actor or its node died more often than the limit allows."""
 
 
-class NotWritten(CrowdsweepError, OSError):
+class WriteFailed(CrowdsweepError, OSError):
     """A file derived from the record could not be written; the previous file is kept."""
 
 

@@ -72,10 +72,10 @@ def _limit_of(folder: Path) -> int | None:
 
 def _taken_of(folder: Path) -> int:
     """Returns the memory that a group uses, without inactive file cache, which the system can free at once."""
-    told = _numbers(folder / "memory.stat")
+    numbers = _numbers(folder / "memory.stat")
     if (folder / "memory.current").exists():
-        return int((folder / "memory.current").read_text()) - told["inactive_file"]
-    return int((folder / "memory.usage_in_bytes").read_text()) - told["total_inactive_file"]
+        return int((folder / "memory.current").read_text()) - numbers["inactive_file"]
+    return int((folder / "memory.usage_in_bytes").read_text()) - numbers["total_inactive_file"]
 
 
 def _share_of(folder: Path) -> float | None:

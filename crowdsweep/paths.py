@@ -29,7 +29,7 @@ def exists(path: str | Path) -> bool:
     return _mode(path) is not None
 
 
-def stands(path: str | Path) -> bool:
+def lexists(path: str | Path) -> bool:
     """Whether a path exists, even as a broken link; False for an invalid or inaccessible path."""
     return _mode(path, follow=False) is not None
 

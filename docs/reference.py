@@ -13,7 +13,7 @@ import click
 import yaml
 
 from crowdsweep.cli.commands import commands
-from crowdsweep.metrics.known import METRICS, CostMetric, ItemMetric, MetricInfo
+from crowdsweep.metrics.metric_table import METRICS, CostMetric, ItemMetric, MetricInfo
 from crowdsweep.registry import discovery
 from crowdsweep.sweep.explain import Key, keys
 from crowdsweep.sweepfile.look_up import describe_model

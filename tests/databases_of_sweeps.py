@@ -21,7 +21,7 @@ from crowdsweep.errors import CrowdsweepError
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.tracking import ui
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, rebuild
-from crowdsweep.tracking.repeated import Timing
+from crowdsweep.tracking.repeated_job import Timing
 from crowdsweep.tracking.uri import DATABASE, tracking_uri
 
 EXPERIMENT = "an experiment"

@@ -11,10 +11,10 @@ from crowdsweep.engine.executor import Batch
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.events import Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.record.kept_arrays import keep
-from crowdsweep.record.kinds import news, take
+from crowdsweep.record.kinds import apply_event, news_of
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.record.state import JournalState, Known
+from crowdsweep.record.state import JournalState, MutableState
 from crowdsweep.resources import Resources
 from crowdsweep.search.contract import Proposal, check_next
 
@@ -151,9 +151,9 @@ class MemoryJournal:
         self.events: list[Event] = [] if events is None else events
         self.files: dict[str, bytes] = {}
         self.checkpoints = MemoryCheckpoints()
-        self._known = Known()
+        self._known = MutableState()
         for event in self.events:
-            take(self._known, event)
+            apply_event(self._known, event)
 
     @property
     def state(self) -> JournalState:
@@ -171,9 +171,9 @@ class MemoryJournal:
     def handle_many(self, events: Iterable[Event]) -> None:
         """See `Journal.handle_many`."""
         for event in events:
-            if news(self._known, event) is not None:
+            if news_of(self._known, event) is not None:
                 self.events.append(event)
-                take(self._known, event)
+                apply_event(self._known, event)
 
     def keep(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
         """See `Journal.keep`."""

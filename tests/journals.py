@@ -16,11 +16,11 @@ from crowdsweep.record.events import (
     TrialFinished,
     TrialPlanned,
 )
-from crowdsweep.record.kinds import take
+from crowdsweep.record.kinds import apply_event
 from crowdsweep.record.plan_record import CellRecord, PlanRecord
 from crowdsweep.record.result import Failure, Status, TrialResult
 from crowdsweep.record.spec import Phase, TrialSpec
-from crowdsweep.record.state import JournalState, Known
+from crowdsweep.record.state import JournalState, MutableState
 
 
 def made_up_trials(
@@ -172,7 +172,7 @@ def _cell(key: str, label: str, of: TrialSpec | PointProposed) -> CellRecord:
 
 def folded(events: Iterable[Event]) -> JournalState:
     """Returns what a journal with these events says."""
-    known = Known()
+    known = MutableState()
     for event in events:
-        take(known, event)
+        apply_event(known, event)
     return known.view()

@@ -15,7 +15,7 @@ from crowdsweep.tracking.mlflow_runs import (
     MlflowMirror,
     tracking_uri,
 )
-from crowdsweep.tracking.repeated import Timing
+from crowdsweep.tracking.repeated_job import Timing
 
 _log = logging.getLogger("crowdsweep.app")  # what tells people so
 

@@ -18,7 +18,7 @@ from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.ray_slot import CONTROL
 from crowdsweep.engine.slot_pool import Actor, SlotPool
 from crowdsweep.record.result import Status, TrialResult
-from crowdsweep.registry.carried import CarriedFolder
+from crowdsweep.registry.plugin_transfer import PluginFolder
 from crowdsweep.resources import Resources
 
 BEGAN, ENDED = "began", "ended"
@@ -69,7 +69,7 @@ class SleepingPool(SlotPool):
     """
 
     def __init__(
-        self, cluster: Cluster, plugins: Sequence[CarriedFolder] | None = None, *, sleep_s: float, processes: int
+        self, cluster: Cluster, plugins: Sequence[PluginFolder] | None = None, *, sleep_s: float, processes: int
     ) -> None:
         super().__init__(cluster, plugins)
         self._processes = [sleeping_slots(sleep_s) for _ in range(processes)]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 
 WORDS = ("cat", "dog", "A|B", "Cat", "cat ", "1", "01", "1.0", "ä")
 
@@ -155,32 +155,32 @@ def as_json(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-SOUND: list[tuple[str, str, Callable[[random.Random], bytes], Asked]] = [
+SOUND: list[tuple[str, str, Callable[[random.Random], bytes], FileOptions]] = [
     (
         "crowd-kit",
         "a.csv",
         lambda rng: table(["task", "worker", "label"], [list(row) for row in answers(rng)]),
-        Asked(),
+        FileOptions(),
     ),
     (
         "csv",
         "a.csv",
         with_gold,
-        Asked(item="i", annotator="a", label="l", gold="g"),
+        FileOptions(item="i", annotator="a", label="l", gold="g"),
     ),
-    ("matrix", "a.csv", matrix, Asked()),
-    ("matrix", "a.npy", npy, Asked()),
-    ("cleanlab", "a.csv", matrix, Asked()),
-    ("snorkel", "a.npy", npy, Asked()),
-    ("peerannot", "a.json", peerannot, Asked()),
-    ("lewidi", "a.json", lewidi, Asked()),
-    ("label-studio", "a.json", lambda rng: as_json(label_studio(rng)), Asked()),
-    ("label-studio", "a.json", lambda rng: as_json(label_studio_min(rng)), Asked(question="q")),
-    ("argilla", "a.json", lambda rng: as_json(argilla(rng)), Asked()),
-    ("doccano", "a.zip", doccano, Asked()),
-    ("prodigy", "a.jsonl", prodigy, Asked()),
-    ("mturk", "a.csv", mturk, Asked()),
-    ("potato", "a.csv", potato, Asked()),
+    ("matrix", "a.csv", matrix, FileOptions()),
+    ("matrix", "a.npy", npy, FileOptions()),
+    ("cleanlab", "a.csv", matrix, FileOptions()),
+    ("snorkel", "a.npy", npy, FileOptions()),
+    ("peerannot", "a.json", peerannot, FileOptions()),
+    ("lewidi", "a.json", lewidi, FileOptions()),
+    ("label-studio", "a.json", lambda rng: as_json(label_studio(rng)), FileOptions()),
+    ("label-studio", "a.json", lambda rng: as_json(label_studio_min(rng)), FileOptions(question="q")),
+    ("argilla", "a.json", lambda rng: as_json(argilla(rng)), FileOptions()),
+    ("doccano", "a.zip", doccano, FileOptions()),
+    ("prodigy", "a.jsonl", prodigy, FileOptions()),
+    ("mturk", "a.csv", mturk, FileOptions()),
+    ("potato", "a.csv", potato, FileOptions()),
 ]
 
 

@@ -13,7 +13,7 @@ from mirror_checks import ok, spec, started
 from crowdsweep.record.events import SweepFinished, SweepStatus, TrialPlanned
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, rebuild
-from crowdsweep.tracking.repeated import Timing
+from crowdsweep.tracking.repeated_job import Timing
 
 EXPERIMENT = "at once"
 PATIENT = Timing(every_s=0.2, first_delay_s=0.2, longest_delay_s=2.0, patience_s=1800.0, stalled_s=120.0, last_s=300.0)

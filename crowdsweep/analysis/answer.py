@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crowdsweep.analysis.compare import DatasetComparison, Score
+from crowdsweep.analysis.compare import DatasetComparison, ModelScore
 from crowdsweep.analysis.phrases import collapse, why_unranked
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import ACCURACY, HELDOUT, by_held_out, metric_kind
+from crowdsweep.metrics.metric_table import ACCURACY, HELDOUT, by_held_out, metric_kind
 from crowdsweep.metrics.shown import show_number, show_probability, show_score, show_with_interval
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.record.naming import show_point
@@ -86,16 +86,16 @@ def reached(estimate: Estimate, metric: str) -> str:
     return f"{name} {show_score(estimate, metric)}" + ("" if is_share(metric) or not unit else f" {unit}")
 
 
-def by_test(block: DatasetComparison) -> tuple[list[Score], list[Score], list[Score]]:
+def by_test(block: DatasetComparison) -> tuple[list[ModelScore], list[ModelScore], list[ModelScore]]:
     """Groups the ranked models other than the best by their test against it.
 
     Returns:
         Models that give the same numbers or are not significantly different; models that are significantly worse; and
-        models that cannot be compared with the best, as there is no test or no sound mean (`Score.unsound`).
+        models that cannot be compared with the best, as there is no test or no sound mean (`ModelScore.unsound`).
     """
-    alike: list[Score] = []
-    worse: list[Score] = []
-    untested: list[Score] = []
+    alike: list[ModelScore] = []
+    worse: list[ModelScore] = []
+    untested: list[ModelScore] = []
     for score in block.ranked[1:]:
         if score.beside_best == "worse":
             worse.append(score)
@@ -141,7 +141,7 @@ def _are_worse(metric: str, number: int) -> str:
     return f"{'is' if number == 1 else 'are'} worse"
 
 
-def _about_untested(block: DatasetComparison, untested: list[Score]) -> list[str]:
+def _about_untested(block: DatasetComparison, untested: list[ModelScore]) -> list[str]:
     """Returns sentences on the models that are not compared with the best: one per unsound model, one per reason."""
     by_reason: dict[str, list[str]] = {}
     told: list[str] = []
@@ -157,7 +157,7 @@ def _about_untested(block: DatasetComparison, untested: list[Score]) -> list[str
     return told
 
 
-def _cheaper(block: DatasetComparison, alike: list[Score], close: list[str]) -> str:
+def _cheaper(block: DatasetComparison, alike: list[ModelScore], close: list[str]) -> str:
     """Returns how many times less the best of the cheaper models that are as good costs, and what score it gives up.
 
     Empty where the best model takes less than `_NO_COST` seconds, or no such model costs `_CHEAPER` times less.
@@ -181,7 +181,7 @@ def _cheaper(block: DatasetComparison, alike: list[Score], close: list[str]) -> 
     return f"{whom} costs {times} less{_given_up(block, chosen)}"
 
 
-def _given_up(block: DatasetComparison, score: Score) -> str:
+def _given_up(block: DatasetComparison, score: ModelScore) -> str:
     """Returns the loss of score, such as ` for 0.4 points (at most 1.9)`; empty for a model with the same numbers."""
     test = score.versus_best
     if test is None or test.difference is None or not test.difference.mean:
@@ -206,7 +206,7 @@ def _warnings(block: DatasetComparison) -> list[str]:
     return told
 
 
-def _settings(state: JournalState, block: DatasetComparison, best: Score, trials: Iterable[ShownTrial]) -> str:
+def _settings(state: JournalState, block: DatasetComparison, best: ModelScore, trials: Iterable[ShownTrial]) -> str:
     """Returns the hyper-parameters of the best model in words, and whether a search or the sweep file set them."""
     cell = next((one for one in _cells(state, block) if one.label == best.model), None)
     fixed: Mapping[str, Any] = {} if cell is None else cell.params

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from crowdsweep.analysis.paired import PairedTest, Scores, against_best
+from crowdsweep.analysis.paired import PairedTest, SeedScores, against_best
 from crowdsweep.analysis.ranks import MeanRanks, mean_ranks
 from crowdsweep.analysis.trial_table import metric_columns
 from crowdsweep.metrics.intervals import Estimate, Varies, estimate
-from crowdsweep.metrics.known import by_held_out, repeats_votes
+from crowdsweep.metrics.metric_table import by_held_out, repeats_votes
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.shown import unsound_words
 from crowdsweep.metrics.wording import goal_of
@@ -37,7 +37,7 @@ _COMMON_DEFAULTS = {"scenario": "individual"}  # records leave out dataset param
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class ModelScore:
     """Scores of one model on one dataset, at one point of its hyper-parameters.
 
     Attributes:
@@ -58,7 +58,7 @@ class Score:
     point: str
     rank: int | None = None
     metrics: Mapping[str, Estimate]
-    scores: Scores
+    scores: SeedScores
     versus_best: PairedTest | None = None
     n_failed: int = 0
     n_stopped: int = 0
@@ -114,10 +114,10 @@ class DatasetComparison:
     dataset_params: str
     metric: str
     goal: Goal
-    ranked: Sequence[Score]
-    gold: Sequence[Score]
-    unranked: Sequence[Score]
-    other_points: Sequence[Score] = ()
+    ranked: Sequence[ModelScore]
+    gold: Sequence[ModelScore]
+    unranked: Sequence[ModelScore]
+    other_points: Sequence[ModelScore] = ()
     references: DatasetRecord
     among: frozenset[str] = frozenset()
 
@@ -132,7 +132,7 @@ class DatasetComparison:
         return describe_dataset(self.dataset, self.dataset_params, self.among)
 
     @property
-    def scores(self) -> list[Score]:
+    def scores(self) -> list[ModelScore]:
         """Every model: first the ranked ones, then those that saw gold, then the unranked ones."""
         return [*self.ranked, *self.gold, *self.unranked]
 
@@ -304,13 +304,13 @@ def _score(
     saw_gold: bool,
     heldout: float,
     item_scores: Mapping[str, Float[np.ndarray, " items"]],
-) -> Score:
+) -> ModelScore:
     good = [row for row in cell.rows if row["status"] == Status.OK]
     ranked = [row for row in good if metric and row[metric] is not None]
     items = {row["seed"]: item_scores[row["key"]] for row in ranked if row["key"] in item_scores}
     known = np.stack(list(items.values())) if items and len(items) == len(ranked) else None
     columns = {name: [row[name] for row in good if row[name] is not None] for name in names}
-    return Score(
+    return ModelScore(
         model=cell.model,
         point=cell.point,
         metrics={
@@ -323,7 +323,9 @@ def _score(
             for name, values in columns.items()
             if values
         },
-        scores=Scores(by_seed={row["seed"]: row[metric] for row in ranked}, by_item=items if known is not None else {}),
+        scores=SeedScores(
+            by_seed={row["seed"]: row[metric] for row in ranked}, by_item=items if known is not None else {}
+        ),
         n_failed=sum(row["status"] == Status.FAILED for row in cell.rows),
         n_stopped=sum(row["status"] == Status.STOPPED for row in cell.rows),
         n_fitted=len(good),
@@ -335,7 +337,7 @@ def _score(
     )
 
 
-def _rank_and_test(scores: Sequence[Score], heldout: float, metric: str) -> list[Score]:
+def _rank_and_test(scores: Sequence[ModelScore], heldout: float, metric: str) -> list[ModelScore]:
     tests = [None, *against_best([score.scores for score in scores], heldout, metric)]
     return [
         replace(score, rank=place, versus_best=test)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, ModelScore
 from crowdsweep.analysis.trial_table import encodable
 from crowdsweep.studies.contract import StudyReport
 
@@ -32,7 +32,7 @@ def comparison_table(comparison: Comparison) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=pa.schema([*schema, ("point", text)]))
 
 
-def _flat_row(block: DatasetComparison, score: Score, printed: float | None) -> dict[str, Any]:
+def _flat_row(block: DatasetComparison, score: ModelScore, printed: float | None) -> dict[str, Any]:
     ours, test = score.metrics.get(block.metric), score.versus_best
     return {
         "dataset": block.dataset,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from crowdsweep.analysis.counted import Counted, Place, counted
+from crowdsweep.analysis.counted_trials import CountedTrial, Place, counted_results
 from crowdsweep.record.array_names import CLASSES, names_of
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.kept_arrays import arrays_of
@@ -45,8 +45,8 @@ def first_seeds(
         more: optional arrays, which are read where the trial has them.
     """
     wanted, optional = list(names), list(more)
-    first: dict[tuple[Place, str], Counted] = {}
-    for one in counted(state, trials):
+    first: dict[tuple[Place, str], CountedTrial] = {}
+    for one in counted_results(state, trials):
         if set(wanted) <= set(one.result.kept):
             known = first.setdefault((one.place, one.label), one)
             if one.spec.seed < known.spec.seed:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int, Num
 
-from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import class_names, first_seeds
 from crowdsweep.record.array_names import CLASSES
 from crowdsweep.record.rows import Rows
@@ -53,7 +53,7 @@ def annotator_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows
     """Returns (dataset, parameters) → maps, one of the first seed of each model that stores annotator vectors."""
     found: dict[Place, list[AnnotatorMap]] = {}
     for kept in first_seeds(state, trials, rows, (EMBEDDINGS, ERRORS)):
-        drawn = laid_out(kept.arrays[EMBEDDINGS], kept.arrays[ERRORS])
+        drawn = annotator_points(kept.arrays[EMBEDDINGS], kept.arrays[ERRORS])
         if drawn is not None:
             points, shares = drawn
             map_of = AnnotatorMap(model=kept.model, seed=kept.seed, points=points, errors=shares)
@@ -61,7 +61,7 @@ def annotator_maps(state: JournalState, trials: Iterable[ShownTrial], rows: Rows
     return found
 
 
-def laid_out(
+def annotator_points(
     vectors: Num[np.ndarray, "annotators width"], errors: Num[np.ndarray, " annotators"]
 ) -> tuple[Float64[np.ndarray, "shown 2"], Float64[np.ndarray, " shown"]] | None:
     """Returns positions and error shares of the annotators with labels; None where there are fewer than five."""

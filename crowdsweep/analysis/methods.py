@@ -10,7 +10,7 @@ from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.differences import SIGNIFICANCE
 from crowdsweep.metrics.intervals import CONFIDENCE
-from crowdsweep.metrics.known import HELDOUT, by_held_out
+from crowdsweep.metrics.metric_table import HELDOUT, by_held_out
 from crowdsweep.metrics.wording import words
 from crowdsweep.record.naming import short_name, show_point, show_value, told_words
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord

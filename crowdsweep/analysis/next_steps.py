@@ -12,7 +12,7 @@ from crowdsweep.analysis.compare import DatasetComparison
 from crowdsweep.analysis.more_needed import MOST, MoreNeeded, more_needed
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.confusions import CrowdMatrix
-from crowdsweep.metrics.known import by_held_out
+from crowdsweep.metrics.metric_table import by_held_out
 from crowdsweep.metrics.shown import show_number
 from crowdsweep.metrics.wording import is_share
 from crowdsweep.record.naming import show_value

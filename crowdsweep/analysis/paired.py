@@ -16,7 +16,7 @@ from crowdsweep.metrics.intervals import Estimate, Varies
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
+class SeedScores:
     """Scores of one model on a dataset, by the metric that ranks.
 
     Attributes:
@@ -74,7 +74,7 @@ class SideBySide:
     test: PairedTest
 
 
-def side_by_side(first: Scores, second: Scores, comparisons: int, metric: str) -> SideBySide:
+def side_by_side(first: SeedScores, second: SeedScores, comparisons: int, metric: str) -> SideBySide:
     """Compares two predictions, each with at least one seed; arguments are as for `paired_test`."""
     one, other = (float(np.mean(list(scores.by_seed.values()))) for scores in (first, second))
     return SideBySide(
@@ -82,7 +82,7 @@ def side_by_side(first: Scores, second: Scores, comparisons: int, metric: str) -
     )
 
 
-def against_best(models: Sequence[Scores], heldout: float, metric: str = "") -> list[PairedTest]:
+def against_best(models: Sequence[SeedScores], heldout: float, metric: str = "") -> list[PairedTest]:
     """Returns the test of each model against the first one, which is the best, with Holm's correction over all pairs.
 
     Args:
@@ -98,7 +98,9 @@ def against_best(models: Sequence[Scores], heldout: float, metric: str = "") -> 
     return tests[: max(0, len(models) - 1)]
 
 
-def paired_test(best: Scores, other: Scores, comparisons: int, heldout: float = 0.0, metric: str = "") -> PairedTest:
+def paired_test(
+    best: SeedScores, other: SeedScores, comparisons: int, heldout: float = 0.0, metric: str = ""
+) -> PairedTest:
     """Tests two models on their common seeds, without correction (`metrics.differences`).
 
     Where the differences do not vary there is no test, and `PairedTest.reason` says why.

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from math import isinf
 
-from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, ModelScore
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.trial_table import ended_too_early
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.metric_table import HELDOUT
 from crowdsweep.metrics.rank_tests import FriedmanTest
 from crowdsweep.metrics.shown import show_interval, show_number
 from crowdsweep.metrics.wording import goal_of, is_share, readable, words
@@ -195,7 +195,7 @@ def why_unranked(block: DatasetComparison) -> str:
     return "No model has a score yet."
 
 
-def _about_runner_up(second: Score, metric: str) -> str:
+def _about_runner_up(second: ModelScore, metric: str) -> str:
     test = second.versus_best
     if test is None or test.difference is None:
         return f"The runner-up {second.model} shares no seed with it, so they were not compared."

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from crowdsweep.analysis.answer import by_test
-from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, ModelScore
 from crowdsweep.analysis.trial_table import encodable
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.search.contract import Goal
 
-Stands = Literal["best", "as good", "worse", "not tested", "saw gold"]
+Verdict = Literal["best", "as good", "worse", "not tested", "saw gold"]
 """A model on a dataset: the best (or with identical numbers), not significantly worse than the best, significantly
 worse, not compared with it (no test, or no sound mean), or one that saw gold and is not ranked."""
 
@@ -24,12 +24,12 @@ class PivotCell:
     Attributes:
         estimate: estimate of the column's metric.
         stands: how the model compares with the best of the column.
-        unsound: why the mean is not sound (`Score.unsound`); empty where it is.
+        unsound: why the mean is not sound (`ModelScore.unsound`); empty where it is.
         printed: the published value; None where there is none.
     """
 
     estimate: Estimate
-    stands: Stands
+    stands: Verdict
     unsound: str = ""
     printed: float | None = None
 
@@ -97,7 +97,7 @@ class Pivot:
             if cell.unsound
         }
 
-    def has(self, stands: Stands) -> bool:
+    def has(self, stands: Verdict) -> bool:
         """Whether any cell has this value of `stands`."""
         return any(cell.stands == stands for column in self.columns for cell in column.cells.values())
 
@@ -132,7 +132,7 @@ def pivot_table(pivot: Pivot) -> pa.Table:
     """Returns the pivot table for programs: one row per model, in the metrics' own units.
 
     Each dataset has a column named by its title, with the mean. Further columns are `<title>: low` and `<title>: high`,
-    the ends of the 95 % interval, `sd` over seeds, `n` (number of seeds), `stands` (`Stands`), and `printed` where the
+    the ends of the 95 % interval, `sd` over seeds, `n` (number of seeds), `stands` (`Verdict`), and `printed` where the
     dataset has published values.
     """
     schema = [("model", pa.string()), ("saw_gold", pa.bool_())]
@@ -150,7 +150,7 @@ def pivot_table(pivot: Pivot) -> pa.Table:
 
 def _column(block: DatasetComparison, printed: Mapping[str, float]) -> PivotColumn:
     alike, worse, _ = by_test(block) if block.ranked else ([], [], [])
-    stands: dict[str, Stands] = {}
+    stands: dict[str, Verdict] = {}
     for score in worse:
         stands[score.model] = "worse"
     for score in alike:
@@ -160,7 +160,7 @@ def _column(block: DatasetComparison, printed: Mapping[str, float]) -> PivotColu
     for score in block.gold:
         stands[score.model] = "saw gold"
 
-    def cell(score: Score) -> PivotCell:
+    def cell(score: ModelScore) -> PivotCell:
         return PivotCell(
             estimate=score.metrics[block.metric],
             stands=stands.get(score.model, "not tested"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crowdsweep.analysis.compare import Comparison
-from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.record.naming import describe_dataset

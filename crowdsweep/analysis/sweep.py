@@ -9,7 +9,7 @@ import pyarrow as pa
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, compare
-from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.maps import Maps, maps_of
 from crowdsweep.analysis.next_steps import NextStep, next_steps
@@ -22,13 +22,13 @@ from crowdsweep.analysis.sections.soft_labels import SoftLabels, soft_labels_of
 from crowdsweep.analysis.sections.stopped_early import StoppedFits, stopped_fits
 from crowdsweep.analysis.sections.training import Curves, training_curves
 from crowdsweep.analysis.sections.unseen_annotators import UnseenAnnotators, unseen_annotators
-from crowdsweep.analysis.standing import (
-    BROKEN_OFF,
+from crowdsweep.analysis.status import (
+    CRASHED,
     RUNS,
     FailedTrial,
     counted_trials,
     failed_trials,
-    is_broken_off,
+    has_crashed,
     left_out_words,
 )
 from crowdsweep.analysis.study import gold_models, study_report, template_of
@@ -182,7 +182,7 @@ class AnalysedSweep:
     @cached_property
     def standing(self) -> str:
         """Status of the sweep; `crashed` where its driver died without recording its end."""
-        return BROKEN_OFF if is_broken_off(self.state, self.store) else self.state.status
+        return CRASHED if has_crashed(self.state, self.store) else self.state.status
 
     @property
     def is_at_work(self) -> bool:

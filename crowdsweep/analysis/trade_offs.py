@@ -16,7 +16,7 @@ from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.errors import BadInput
 from crowdsweep.metrics.dominance import on_front
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.known import Goal, by_held_out
+from crowdsweep.metrics.metric_table import Goal, by_held_out
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.objectives import objective_of
 from crowdsweep.record.result import Status, TrialResult

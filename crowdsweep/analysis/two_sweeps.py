@@ -14,10 +14,10 @@ from itertools import islice
 from statistics import fmean as mean
 from typing import Any
 
-from crowdsweep.analysis.compare import DatasetComparison, Score
+from crowdsweep.analysis.compare import DatasetComparison, ModelScore
 from crowdsweep.analysis.paired import PairedTest, holm, paired_test
 from crowdsweep.analysis.sweep import AnalysedSweep
-from crowdsweep.metrics.known import by_held_out
+from crowdsweep.metrics.metric_table import by_held_out
 from crowdsweep.record.naming import dataset_words, short_name
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.contract import Goal
@@ -36,7 +36,7 @@ class Pair:
         first, second: mean score in each sweep: over the common seeds where trials are paired, else over the sweep's
             own seeds; None where there is none.
         test: test of second minus first over the common seeds; None where the trials cannot be paired. It has no p
-            value where one of the means is not sound (`Score.unsound`).
+            value where one of the means is not sound (`ModelScore.unsound`).
         why: why the trials cannot be paired, or their test says nothing; empty where neither is so.
     """
 
@@ -66,7 +66,7 @@ class Pair:
 @dataclass(frozen=True, kw_only=True)
 class _Cell:
     block: DatasetComparison
-    score: Score
+    score: ModelScore
     fingerprint: str
     params: Mapping[str, Any]
 

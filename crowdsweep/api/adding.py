@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 
 from crowdsweep.api.loading import as_table
 from crowdsweep.data.dataset import Scale
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.on_disk.description import read_description
 from crowdsweep.errors import BadInput, DataError, UnknownName
 from crowdsweep.importing.add_answers import Added, add_answers, folder_named, missing_in, read_answers
 from crowdsweep.importing.additions import Contradictions
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows
 
-_COLUMNS = tuple(field.name for field in fields(Asked) if field.name not in ("features", "missing", "scale"))
+_COLUMNS = tuple(field.name for field in fields(FileOptions) if field.name not in ("features", "missing", "scale"))
 _OF_TABLES = ("item", "annotator", "label", "gold", "weight", "text")
 
 
@@ -67,14 +67,14 @@ def add(
     return add_answers(read, place, contradictions=contradictions, new_classes=new_classes)
 
 
-def _of_table(given: Any, missing: Missing, scale: Scale) -> ImportedRows:
+def _of_table(given: Any, missing: MissingValues, scale: Scale) -> ImportedRows:
     table = as_table(given, "table")
     with TemporaryDirectory(prefix="crowdsweep-table-") as folder:
         path = Path(folder) / "table.parquet"
         pq.write_table(table, path)
         there = {name: name for name in _OF_TABLES if name in table.column_names or name in _OF_TABLES[:3]}
         try:
-            asked = Asked(missing=missing, features=None, scale=scale, **there)
+            asked = FileOptions(missing=missing, features=None, scale=scale, **there)
             return replace(read_form("csv", path, asked), source=Path("table"))
         except DataError as error:
             raise DataError(str(error).replace(str(path), "table")) from error

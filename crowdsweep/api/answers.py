@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int64, Shaped
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames
-from crowdsweep.data.missing import OF_MATRICES, USUAL, Missing
+from crowdsweep.data.missing import OF_MATRICES, USUAL, MissingValues
 from crowdsweep.errors import DataError
 
 Matrix = Shaped[np.ndarray, "items annotators"]
@@ -21,7 +21,7 @@ def dataset_of_answers(
     *,
     annotators: Sequence[str] | None = None,
     all_given: bool = False,
-    missing: Missing = USUAL,
+    missing: MissingValues = USUAL,
 ) -> tuple[CrowdDataset, Shaped[np.ndarray, " classes"]]:
     """Returns a dataset of these answers, and its classes as values of the matrix, ascending.
 
@@ -63,13 +63,13 @@ def dataset_of_answers(
     return dataset, classes
 
 
-def no_answers(missing: Missing) -> str:
+def no_answers(missing: MissingValues) -> str:
     """Returns in words which cells of a matrix are no answers by this rule."""
     words = missing.words if missing.told else OF_MATRICES[:1]
     return f"{', '.join([*sorted(words), 'NaN', 'None'])} and empty cells mean no answer"
 
 
-def given_answers(answers: Matrix, missing: Missing) -> Given:
+def given_answers(answers: Matrix, missing: MissingValues) -> Given:
     """Returns a mask of the cells that hold an answer; `missing` lists values for none, besides NaN and None."""
     if answers.dtype.kind in "fiu":
         numbers = [value for word in missing.words if (value := _number(word)) is not None]
@@ -79,7 +79,7 @@ def given_answers(answers: Matrix, missing: Missing) -> Given:
     return np.array([[_is_given(cell, missing) for cell in row] for row in answers.tolist()], dtype=bool)
 
 
-def _is_given(cell: Any, missing: Missing) -> bool:
+def _is_given(cell: Any, missing: MissingValues) -> bool:
     """Whether a cell of any type holds an answer; None, NaN, and pandas' NA and NaT never do."""
     if isinstance(cell, str):
         return not missing(cell)

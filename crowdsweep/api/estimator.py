@@ -14,12 +14,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crowdsweep.api.answers import dataset_of_answers, given_answers, no_answers
-from crowdsweep.api.asked_for_answers import asked_for_answers
 from crowdsweep.api.fits import Fit, fit_quietly
 from crowdsweep.api.loading import Data
+from crowdsweep.api.sklearn_tags import splits_answers
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import CrowdDataset, Items
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.labelling.fitted import DEFAULT_SEEDS
 from crowdsweep.models import registered
@@ -108,7 +108,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Returns scikit-learn's tags: a classifier's, except where a matrix of answers is about to be split."""
         tags = super().__sklearn_tags__()
-        if asked_for_answers():
+        if splits_answers():
             tags.estimator_type = None
         return tags
 
@@ -172,7 +172,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
         answers = np.asarray(y)
         if answers.ndim == 1:
             return float(super().score(X, y, sample_weight))
-        missing = Missing.of(self.missing)
+        missing = MissingValues.of(self.missing)
         item, annotator = np.nonzero(given_answers(answers, missing.in_matrices()))
         if not len(item):
             raise BadInput(f"score: expected at least one answer, got none; {no_answers(missing)}")
@@ -206,7 +206,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):
             return dataset_of_answers(answers[:, None], items, all_given=True)
         columns = getattr(y, "columns", None)  # a DataFrame's
         names = None if columns is None else list(map(str, columns))
-        return dataset_of_answers(answers, items, annotators=names, missing=Missing.of(self.missing))
+        return dataset_of_answers(answers, items, annotators=names, missing=MissingValues.of(self.missing))
 
     def _first_seed(self) -> int:
         """Returns the first seed of the fits; two different whole-number states share no seed."""

@@ -217,7 +217,7 @@ class Fit:
 
         Raises:
             BadInput: the folder holds something else, or a form is not known or cannot hold these labels.
-            NotWritten: the folder cannot be written.
+            WriteFailed: the folder cannot be written.
         """
         # These modules import sweeps, reports and networks; a fit alone should not wait for that.
         from crowdsweep.labelling.exports.asked import Exports  # noqa: PLC0415
@@ -297,7 +297,7 @@ def fit_quietly(model: str, data: Any, /, *, seeds: int, first_seed: int = 0, **
             model, given, loaded.dataset, loaded.params, n_seeds=int(seeds), first_seed=int(first_seed)
         )
     command = _command(model, loaded, seeds, int(first_seed), given)
-    return Fit(fitted=to_keep(fitted), source=loaded.source, why="named in Python", command=command)
+    return Fit(fitted=fits_to_save(fitted), source=loaded.source, why="named in Python", command=command)
 
 
 def check_seeds(seeds: Any) -> None:
@@ -310,7 +310,7 @@ def check_seeds(seeds: Any) -> None:
         raise BadInput(f"seeds: expected a whole number of at least 1, got {seeds!r}")
 
 
-def to_keep(fitted: Fitted) -> Fitted:
+def fits_to_save(fitted: Fitted) -> Fitted:
     """Returns the fits without the functions that score held-out answers, as these cannot be pickled."""
     without: dict[str, Any] = {"label_probs": None, "unseen_label_probs": None}
     return replace(fitted, fits=[replace(one, result=replace(one.result, **without)) for one in fitted.fits])

@@ -20,7 +20,7 @@ from crowdsweep.api.notebook import as_html
 from crowdsweep.data import bounds, catalogue
 from crowdsweep.data.dataset import CrowdDataset, Scalar, Scale
 from crowdsweep.data.describe import describe
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.on_disk.description import DESCRIPTION_FILE
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
@@ -164,7 +164,7 @@ def load(
         raise BadInput(
             f"scale: expected {', '.join(get_args(Scale)[:-1])} or {get_args(Scale)[-1]}, got {shown(scale)}"
         )
-    return Data(dataset=_of_table(source, features, classes, Missing.of(missing), scale), params=params)
+    return Data(dataset=_of_table(source, features, classes, MissingValues.of(missing), scale), params=params)
 
 
 def without_numpy(value: Any) -> Any:
@@ -267,7 +267,7 @@ def _decoded(chunk: Any) -> Any:
 
 
 def _of_table(
-    given: Any, features: Any, classes: Sequence[str] | None, missing: Missing, scale: str | None
+    given: Any, features: Any, classes: Sequence[str] | None, missing: MissingValues, scale: str | None
 ) -> CrowdDataset:
     table = as_table(given, "table")
     for name in _NEEDED:
@@ -323,7 +323,7 @@ def _with_joined_lists(table: pa.Table, *, several: bool) -> pa.Table:
     return table
 
 
-def _items(table: pa.Table, described: Sequence[str], missing: Missing) -> pa.Table | None:
+def _items(table: pa.Table, described: Sequence[str], missing: MissingValues) -> pa.Table | None:
     """Returns the table `item`, `gold` of the items that have gold or features; None where there are none."""
     gold: dict[str, str] = {}
     if "gold" in table.column_names:

@@ -15,12 +15,12 @@ import pyarrow as pa
 from crowdsweep import app
 from crowdsweep.analysis.flat_tables import comparison_table, study_table
 from crowdsweep.analysis.pivot import Pivot, pivot_table
-from crowdsweep.analysis.standing import sweep_status
+from crowdsweep.analysis.several_sweeps import pivot_of_all
+from crowdsweep.analysis.status import sweep_status
 from crowdsweep.analysis.sweep import analysed
-from crowdsweep.analysis.together import pivot_of_all
 from crowdsweep.analysis.trade_offs import front_table
 from crowdsweep.analysis.trial_table import TablePhase, results_table
-from crowdsweep.api.fits import Fit, check_seeds, to_keep
+from crowdsweep.api.fits import Fit, check_seeds, fits_to_save
 from crowdsweep.api.loading import without_numpy
 from crowdsweep.api.notebook import as_html
 from crowdsweep.api.plots import Plots
@@ -146,7 +146,7 @@ class Results:
 
         Raises:
             BadInput: a format is not known, or a file is in the way that crowdsweep did not write.
-            NotWritten: the files could not be written.
+            WriteFailed: the files could not be written.
         """
         wanted = formats_of(formats)
         with one_thread():
@@ -222,7 +222,7 @@ class Results:
         if fitted.unfinished:
             warnings.warn(fitted.unfinished, ConvergenceWarning, stacklevel=2)
         command = f"crowdsweep.results({str(self.store)!r}).label({words})"
-        return Fit(fitted=to_keep(fitted), source=chosen.dataset, why=chosen.why, command=command)
+        return Fit(fitted=fits_to_save(fitted), source=chosen.dataset, why=chosen.why, command=command)
 
     def _pivot(self, metric: str | None, beside: Sequence["Results"]) -> Pivot:
         return pivot_of_all([analysed(one.store) for one in (self, *beside)], metric)
@@ -295,7 +295,7 @@ def run(
         BadInput: the sweep cannot be run; nothing was run or written.
         JournalLocked: another driver is at work on this record.
         InfeasibleRequest: the cluster has no room for a single slot.
-        NotWritten: the report could not be written; the record is kept.
+        WriteFailed: the report could not be written; the record is kept.
         KeyboardInterrupt: the sweep was interrupted; the same call resumes it.
     """
     if threading.current_thread() is not threading.main_thread():

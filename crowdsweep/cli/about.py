@@ -7,9 +7,9 @@ from dataclasses import asdict
 import click
 
 from crowdsweep.cli.completion import datasets_named, models_named
-from crowdsweep.cli.first_word import say_first
+from crowdsweep.cli.loading_notice import set_loading_notice
 from crowdsweep.cli.outcome import EXIT_BAD_INPUT, EXIT_OK
-from crowdsweep.cli.telling import as_json, json_text, say
+from crowdsweep.cli.output import as_json, json_text, say
 from crowdsweep.errors import BadInput, plain
 
 
@@ -84,7 +84,7 @@ def schema() -> None:
 @as_json
 def doctor(as_json: bool) -> int:
     """Say whether a sweep would run here, and what is missing for what. Exit code 0 where a default one would."""
-    say_first("looking at what is here, torch's GPUs too")
+    set_loading_notice("looking at what is here, torch's GPUs too")
     from crowdsweep.health.examination import examination, would_run
 
     found = examination()

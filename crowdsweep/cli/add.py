@@ -8,9 +8,9 @@ import click
 
 from crowdsweep.cli.completion import datasets_named
 from crowdsweep.cli.data import MISSING_HELP, columns_options
-from crowdsweep.cli.first_word import say_first
+from crowdsweep.cli.loading_notice import set_loading_notice
+from crowdsweep.cli.output import say
 from crowdsweep.cli.paths import PATH
-from crowdsweep.cli.telling import say
 from crowdsweep.errors import plain
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def add(
     FILE is what `init` takes, and its columns are guessed in the same way. An answer that stands in FOLDER already, by
     the same annotator, is left out, so that a file may be added again. Either all that is new is added, or nothing.
     """
-    say_first(f"{source}: reading it")
+    set_loading_notice(f"{source}: reading it")
     from crowdsweep.importing.add_answers import add_answers, folder_named, read_answers
 
     place = folder_named(folder)

@@ -17,22 +17,22 @@ from crowdsweep.cli.add import add
 from crowdsweep.cli.completion import completion, models_named, stores_named, stores_or_datasets_named
 from crowdsweep.cli.data import EXPORT_NAMES, data
 from crowdsweep.cli.fetch import fetch
-from crowdsweep.cli.first_word import Waiting, say_first, wait_for
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.init import init
+from crowdsweep.cli.loading_notice import LoadingNotice, set_loading_notice, start_loading_notice
 from crowdsweep.cli.outcome import (
     EXIT_BAD_INPUT,
     EXIT_FAILED_TRIALS,
     EXIT_INTERRUPTED,
     EXIT_OK,
 )
+from crowdsweep.cli.output import as_json, json_text, say
 from crowdsweep.cli.paths import PATH, STORE
 from crowdsweep.cli.running import plan, run
 from crowdsweep.cli.stores import compare, list_stores, named_store, status, stop, store_argument
 from crowdsweep.cli.submit import submit, submitted
 from crowdsweep.cli.sweeps import demo, sweeps
-from crowdsweep.cli.telling import as_json, json_text, say
-from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_want_of_memory, plain
+from crowdsweep.errors import BadInput, CrowdsweepError, error_words, is_out_of_memory, plain
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import asked_store, stores_in
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 record_argument = click.argument("store", metavar="DIR", type=STORE, shell_complete=stores_named)
 
 
-def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None) -> int:
+def run_command_line(arguments: Sequence[str], *, waiting: LoadingNotice | None = None) -> int:
     """Runs one command and returns its exit code: 0, 2 (bad input), 3 or 4 (see `exit_code`), or 130 (interrupted).
 
     Args:
@@ -57,9 +57,9 @@ def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None
         say(f"error: {plain(str(error))}", err=True)
         return EXIT_BAD_INPUT
     except click.ClickException as error:
-        told = StringIO()
-        error.show(told)
-        say(told.getvalue().rstrip("\n"), err=True)
+        output = StringIO()
+        error.show(output)
+        say(output.getvalue().rstrip("\n"), err=True)
         return EXIT_BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         say("interrupted", err=True)
@@ -68,7 +68,7 @@ def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None
         sys.stderr.close()
         return EXIT_OK
     except Exception as error:
-        if not is_want_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         what = "what was written is whole: give this command more, or other programs less, then do the same again"
         say(f"error: there is no more memory ({plain(error_words(error))}); {what}", err=True)
@@ -81,7 +81,7 @@ def run_command_line(arguments: Sequence[str], *, waiting: Waiting | None = None
 @click.pass_context
 def commands(context: click.Context) -> None:
     """Find out which model of crowd annotations is best on your data, with which settings, and how sure that is."""
-    wait_for(context)
+    start_loading_notice(context)
 
 
 for command in (
@@ -173,8 +173,8 @@ def _print_front(stores: tuple[Store, ...], form: "TableFormat | None", *, asked
 def _print_pivot(
     stores: tuple[Store, ...], form: "TableFormat | None", metric: str | None, plus_minus: "PlusMinus"
 ) -> None:
+    from crowdsweep.analysis.several_sweeps import pivot_of_all
     from crowdsweep.analysis.sweep import analysed
-    from crowdsweep.analysis.together import pivot_of_all
     from crowdsweep.views.tables.pivot import render_pivot
     from crowdsweep.views.terminal.grid import terminal_width
     from crowdsweep.views.terminal.pivot import pivot_text
@@ -202,15 +202,15 @@ def report(store: Store | None, live: bool, figures: str | None, methods: bool, 
         raise BadInput("--live: ends when the sweep does; use --figures or --methods without it")
     if latex and not methods:
         raise BadInput("--latex: is of the methods paragraph; add --methods")
-    say_first(f"{store or 'the latest sweep'}: reading it")
+    set_loading_notice(f"{store or 'the latest sweep'}: reading it")
     if methods or figures is not None:
         _for_a_paper(store, figures, methods=methods, latex=latex)
         return
     if live:
-        from crowdsweep.analysis.underway.begun import begun_store
+        from crowdsweep.analysis.underway.started import started_store
         from crowdsweep.views.live import live_report
 
-        live_report(begun_store(store, lambda words: say(words, err=True)), click.echo)
+        live_report(started_store(store, lambda words: say(words, err=True)), click.echo)
         return
     from crowdsweep.views.report_files import write_report
 
@@ -272,7 +272,7 @@ def label(
 
     DIR is the folder of a sweep, by default the latest here, or a dataset's folder or name, which needs no sweep.
     """
-    say_first(f"{place or 'the latest sweep'}: reading it")
+    set_loading_notice(f"{place or 'the latest sweep'}: reading it")
     from crowdsweep.labelling.chosen import chosen_at
     from crowdsweep.labelling.exports.asked import Exports
     from crowdsweep.labelling.folder import default_folder, label_chosen

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crowdsweep.cli.completion import datasets_named
-from crowdsweep.cli.first_word import say_first
 from crowdsweep.cli.help import Commands
+from crowdsweep.cli.loading_notice import set_loading_notice
+from crowdsweep.cli.output import as_json, json_text, say
 from crowdsweep.cli.paths import PATH
-from crowdsweep.cli.telling import as_json, json_text, say
 
 if TYPE_CHECKING:
     from crowdsweep.data.dataset import Scale
@@ -102,13 +102,13 @@ def import_(
     **columns: str | None,
 ) -> None:
     """Read SOURCE, written by another tool in FORM, and write a dataset FOLDER (by default: called as SOURCE)."""
-    say_first(f"{source}: reading it")
-    from crowdsweep.data.missing import Missing
+    set_loading_notice(f"{source}: reading it")
+    from crowdsweep.data.missing import MissingValues
     from crowdsweep.importing.file_to_folder import import_file
-    from crowdsweep.importing.rows import Asked
+    from crowdsweep.importing.rows import FileOptions
 
     place = Path(source.name.partition(".")[0] or "imported") if folder is None else folder
-    asked = Asked(missing=Missing.of(missing or None), features=features or None, scale=scale, **columns)
+    asked = FileOptions(missing=MissingValues.of(missing or None), features=features or None, scale=scale, **columns)
     imported = import_file(form, source, asked, place, normalise=normalise, title=title)
     dataset = imported.dataset
     for note in imported.rows.notes:
@@ -125,11 +125,11 @@ def import_(
 @as_json
 def check(dataset: str, as_json: bool) -> None:
     """Report everything that is odd about DATASET (a folder or a name), and refuse what cannot be used."""
-    say_first(f"{dataset}: reading it")
+    set_loading_notice(f"{dataset}: reading it")
     from crowdsweep.data.catalogue import load
-    from crowdsweep.data.oddities import odd_things, oddities_as_mappings
+    from crowdsweep.data.oddities import find_oddities, oddities_as_mappings
 
-    found = odd_things(load(dataset, {}))
+    found = find_oddities(load(dataset, {}))
     if as_json:
         click.echo(json_text(oddities_as_mappings(found)))
         return

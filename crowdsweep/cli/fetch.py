@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from crowdsweep.cli.completion import public_datasets_named
-from crowdsweep.cli.first_word import say_first
+from crowdsweep.cli.loading_notice import set_loading_notice
+from crowdsweep.cli.output import as_json, json_text, say
 from crowdsweep.cli.paths import PATH
-from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import BadInput, UnknownName, plain
 
 
@@ -36,7 +36,7 @@ def fetch(name: str | None, place: Path | None, as_json: bool) -> None:
         raise BadInput("--json: expected without a name, for the list")
     if name not in PUBLIC_DATASETS:
         raise UnknownName("public dataset", name, PUBLIC_DATASETS)
-    say_first(f"{name}: looking whether it is here")
+    set_loading_notice(f"{name}: looking whether it is here")
     from crowdsweep.data.search_path import SEARCH_PATH, search_path
     from crowdsweep.fetching.fetch import fetch as fetch_it
     from crowdsweep.fetching.fetch import lies_in

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from crowdsweep.cli.data import FEATURES_HELP, MISSING_HELP, SCALE_HELP, SCALES, columns_options
-from crowdsweep.cli.first_word import say_first
+from crowdsweep.cli.loading_notice import set_loading_notice
+from crowdsweep.cli.output import say
 from crowdsweep.cli.paths import PATH
-from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, plain
 from crowdsweep.paths import is_file
 from crowdsweep.units import counted
@@ -49,22 +49,22 @@ def init(
     LABELS is a CSV or an export of another tool, of which the columns are guessed, and asked on a terminal. It may also
     be a dataset's folder, which then gets the sweep file.
     """
-    say_first(f"{source}: reading it")
-    from crowdsweep.data.missing import Missing
+    set_loading_notice(f"{source}: reading it")
+    from crowdsweep.data.missing import MissingValues
     from crowdsweep.data.on_disk.folder import is_dataset_folder
     from crowdsweep.data.on_disk.new_folder import check_new
     from crowdsweep.importing.guess import guess_file, settled
-    from crowdsweep.importing.rows import Asked
+    from crowdsweep.importing.rows import FileOptions
     from crowdsweep.sweep.starter.begin import begin_with_file, begin_with_folder
 
-    told = Asked(missing=Missing.of(missing or None), features=features or None, scale=scale, **columns)
+    options = FileOptions(missing=MissingValues.of(missing or None), features=features or None, scale=scale, **columns)
     if is_dataset_folder(source):
-        if folder is not None or form is not None or normalise or told != Asked():
+        if folder is not None or form is not None or normalise or options != FileOptions():
             raise BadInput(f"{source}: is a dataset's folder already; it takes no FOLDER and no options")
         _tell(source, begin_with_folder(source))
         return
     place = folder or Path(source.name.partition(".")[0] or "labels")
-    guess = guess_file(source, told, form)
+    guess = guess_file(source, options, form)
     check_new(place)  # before the user is asked anything
     if guess.first and _on_terminal():
         guess = _confirmed(guess)

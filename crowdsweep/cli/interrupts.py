@@ -30,7 +30,7 @@ NO_PRESS = signal.SIGURG
 """Signal that interrupts the main thread without counting as a press; a process without a handler ignores it."""
 
 
-class Attention:
+class InterruptHandler:
     """Handler of SIGINT, SIGTERM and SIGHUP from its creation until the process ends.
 
     Each signal raises `Interrupted` in the main thread, unless a part of a command counts signals itself. A SIGHUP that

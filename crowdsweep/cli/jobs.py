@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from crowdsweep.cli.outcome import EXIT_INTERRUPTED
-from crowdsweep.cli.telling import say
+from crowdsweep.cli.output import say
 from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.job_note import read_job
 from crowdsweep.record.store_files import JOURNAL_FILE

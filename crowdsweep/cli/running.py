@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from crowdsweep.cli.completion import sweeps_or_files_named
-from crowdsweep.cli.first_word import say_first, say_nothing_first
+from crowdsweep.cli.loading_notice import cancel_loading_notice, set_loading_notice
 from crowdsweep.cli.outcome import EXIT_FAILED_TRIALS, EXIT_OVER_BUDGET, exit_code, next_commands
+from crowdsweep.cli.output import as_json, json_text, say
 from crowdsweep.cli.paths import PATH, STORE
-from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import plain
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import DEFAULT_STORES
@@ -110,7 +110,7 @@ def run(
     SWEEP may also be one that comes along (`sweeps` lists them), or a dataset's folder: its sweep.yaml is run, or,
     where it has none, the one that `init` would write.
     """
-    say_nothing_first() if quiet else say_first(f"{sweep}: reading it")
+    cancel_loading_notice() if quiet else set_loading_notice(f"{sweep}: reading it")
     config = asked_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
     words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
@@ -137,7 +137,7 @@ def run(
 @as_json
 def plan(sweep: Path, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say what a sweep (or that of a dataset's folder) would run and about how long it would take; runs none of it."""
-    say_first(f"{sweep}: reading it")
+    set_loading_notice(f"{sweep}: reading it")
     from crowdsweep.sweep.plan import make_plan
     from crowdsweep.sweep.plan_summary import plan_summary
     from crowdsweep.sweep.warm_start import recorded_of

@@ -8,8 +8,8 @@ import click
 
 from crowdsweep.cli.completion import stores_named
 from crowdsweep.cli.jobs import has_begun, job_of, job_words, stop_job
+from crowdsweep.cli.output import as_json, json_text, say
 from crowdsweep.cli.paths import STORE
-from crowdsweep.cli.telling import as_json, json_text, say
 from crowdsweep.errors import BadInput, plain
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import DEFAULT_STORES, asked_store, stores_below
@@ -56,7 +56,7 @@ def list_stores(folder: Store, as_json: bool) -> None:
 @as_json
 def status(store: Store | None, as_json: bool) -> None:
     """Say how far a sweep is: done, failed, best so far. Works while it runs."""
-    from crowdsweep.analysis.standing import sweep_status
+    from crowdsweep.analysis.status import sweep_status
     from crowdsweep.record.journal import read_journal
     from crowdsweep.views.terminal.grid import terminal_width
     from crowdsweep.views.terminal.stores import describe_status
@@ -83,12 +83,12 @@ def stop(store: Store | None) -> None:
 
     Without DIR it is the one sweep that runs here.
     """
-    from crowdsweep.analysis.standing import state_words
+    from crowdsweep.analysis.status import state_words
     from crowdsweep.record.events import SweepStatus
     from crowdsweep.record.journal import read_journal
-    from crowdsweep.sweep.stopping import ask_to_stop, the_running_one, wait_for_end
+    from crowdsweep.sweep.stopping import ask_to_stop, only_running_store, wait_for_end
 
-    place = the_running_one() if store is None else asked_store(store)
+    place = only_running_store() if store is None else asked_store(store)
     if stop_job(place):
         return
     driver = ask_to_stop(place)
@@ -100,8 +100,8 @@ def stop(store: Store | None) -> None:
     state = read_journal(place)
     more = "it was finished" if state.status is SweepStatus.DONE else "the sweep continues when it is run again"
     say(
-        f"{state.name}: {state_words(state.status, None)}; {more}; `crowdsweep status {shlex.quote(str(place))}` shows its "
-        f"progress"
+        f"{state.name}: {state_words(state.status, None)}; {more}; "
+        f"`crowdsweep status {shlex.quote(str(place))}` shows its progress"
     )
 
 

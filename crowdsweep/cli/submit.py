@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import click
 
-from crowdsweep.cli.first_word import say_first
+from crowdsweep.cli.loading_notice import set_loading_notice
 from crowdsweep.cli.outcome import (
     EXIT_BAD_INPUT,
     EXIT_FAILED_TRIALS,
@@ -19,9 +19,9 @@ from crowdsweep.cli.outcome import (
     EXIT_OVER_BUDGET,
     next_commands,
 )
+from crowdsweep.cli.output import say
 from crowdsweep.cli.paths import PATH, STORE
 from crowdsweep.cli.running import asked_sweep, overrides_option, run_to_the_end, sweep_argument
-from crowdsweep.cli.telling import say
 from crowdsweep.errors import BadInput, Interrupted, plain
 from crowdsweep.record.job_note import JobNote, read_job, write_job
 from crowdsweep.record.store_uri import Store, store_named
@@ -62,7 +62,7 @@ def submit(
 
     The terminal may be closed meanwhile. `status`, `stop` and `results` find the sweep by its store, on any machine.
     """
-    say_first(f"{sweep}: reading it")
+    set_loading_notice(f"{sweep}: reading it")
     if store is not None and cluster_store is not None:
         raise BadInput("--store, --cluster-store: expected one of them; the first is a folder that this machine sees")
     if cluster_store is not None and not cluster_store.is_absolute():

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from crowdsweep.cli.completion import sweeps_named
-from crowdsweep.cli.first_word import say_first, say_nothing_first
+from crowdsweep.cli.loading_notice import cancel_loading_notice, set_loading_notice
 from crowdsweep.cli.outcome import next_commands
+from crowdsweep.cli.output import as_json, json_text
 from crowdsweep.cli.paths import STORE
 from crowdsweep.cli.running import overrides_option, run_to_the_end
-from crowdsweep.cli.telling import as_json, json_text
 from crowdsweep.errors import BadInput
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import DEFAULT_STORES
@@ -54,7 +54,7 @@ def sweeps(name: str | None, as_json: bool) -> None:
 @overrides_option
 def demo(store: Store | None, engine: "Engine | None", quiet: bool, overrides: tuple[str, ...]) -> int:
     """Run the tour: six models on three datasets that need no download, two searches, a report. Takes a few minutes."""
-    say_nothing_first() if quiet else say_first("the tour: reading it")
+    cancel_loading_notice() if quiet else set_loading_notice("the tour: reading it")
     from crowdsweep.sweepfile.named import asked_file, sweep_folder
     from crowdsweep.sweepfile.read import load_sweep
 

@@ -28,7 +28,7 @@ from crowdsweep.arrays import (
 from crowdsweep.data import bounds
 from crowdsweep.errors import DataError
 
-Forgotten = tuple[Pointers, AnnotatorCodes]
+AnonymousRows = tuple[Pointers, AnnotatorCodes]
 _PIECE = 1 << 16  # rows at a time, whose temporaries a core's cache holds
 
 
@@ -264,7 +264,7 @@ class Annotations:
         return Annotations.of(**(old | picked | changed))
 
     @cached_property
-    def anonymous_rows(self) -> Forgotten:
+    def anonymous_rows(self) -> AnonymousRows:
         """Row numbers in an order that does not reveal the annotators, and one pseudo-annotator for each row.
 
         The order is by item, label, weight and probability.
@@ -273,7 +273,7 @@ class Annotations:
         return read_only(np.lexsort(keys).astype(np.int64)), read_only(np.arange(len(self), dtype=np.int32))
 
     @cached_property
-    def anonymous_answers(self) -> Forgotten:
+    def anonymous_answers(self) -> AnonymousRows:
         """Like `anonymous_rows`, with one pseudo-annotator for all rows of a pair: they are one multi-label answer."""
         first = self.pair_starts
         answer = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(self))))

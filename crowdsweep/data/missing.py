@@ -33,7 +33,7 @@ ASK_TO_BE_SURE = (
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingValues:
     """Rule that decides which texts are missing values.
 
     Attributes:
@@ -45,7 +45,7 @@ class Missing:
     told: bool = False
 
     @classmethod
-    def of(cls, words: Iterable[Any] | None) -> "Missing":
+    def of(cls, words: Iterable[Any] | None) -> "MissingValues":
         """Returns the rule with these words (texts or numbers, empty ones ignored); None gives the default words.
 
         Raises:
@@ -64,13 +64,13 @@ class Missing:
         plain = text.strip()
         return not plain or plain in self.words
 
-    def without(self, classes: Iterable[str]) -> "Missing":
+    def without(self, classes: Iterable[str]) -> "MissingValues":
         """Returns the rule without the words that are declared classes."""
-        return Missing(words=self.words.difference(classes), told=self.told)
+        return MissingValues(words=self.words.difference(classes), told=self.told)
 
-    def in_matrices(self) -> "Missing":
+    def in_matrices(self) -> "MissingValues":
         """Returns the rule for cells of a matrix: -1 is missing as well, unless the user declared the words."""
-        return self if self.told else Missing(words=self.words.union(OF_MATRICES))
+        return self if self.told else MissingValues(words=self.words.union(OF_MATRICES))
 
     def among(self, names: Names) -> Bool[np.ndarray, " names"]:
         """Returns a mask of the texts that stand for a missing value."""
@@ -89,7 +89,7 @@ class Missing:
         )
 
 
-USUAL = Missing()
+USUAL = MissingValues()
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Oddity:
         return f"{self.kind}: {', '.join(self.examples)}{more}{remedy}"
 
 
-def odd_things(dataset: CrowdDataset) -> list[Oddity]:
+def find_oddities(dataset: CrowdDataset) -> list[Oddity]:
     """Returns all legal but odd properties of a dataset, most surprising first.
 
     Besides `mistakes` these are: answers that chose no class, repeated labels, contradicting labels of one pair, groups

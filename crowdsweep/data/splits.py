@@ -19,7 +19,7 @@ from jaxtyping import Bool, Int32
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data import bounds, catalogue, thinning
 from crowdsweep.data.adaptive import keep_most_informative
-from crowdsweep.data.annotations import Annotations, Forgotten
+from crowdsweep.data.annotations import Annotations, AnonymousRows
 from crowdsweep.data.catalogue import CommonParams
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.crowds_over_gold import ANNOTATORS, LABELS_PER_ITEM, answered_by
@@ -83,8 +83,8 @@ def prepare(
     pairs = thinning.pairs_of(annotations, _units(dataset, train)) if heldout_fraction else None
     crowd, anonymous = dataset.crowd, _forgets_annotators(dataset, asked, where)
     if anonymous:
-        rows, pseudo_annotator = _forgotten(dataset, annotations)
-        crowd = _forgotten_crowd(crowd, annotations.annotator[rows], pseudo_annotator)
+        rows, pseudo_annotator = _anonymous_rows(dataset, annotations)
+        crowd = _crowd_of_pseudo_annotators(crowd, annotations.annotator[rows], pseudo_annotator)
         pairs, annotations = None if pairs is None else pairs[rows], _anonymised(dataset, annotations)
     shape = (len(kept), dataset.n_classes, len(annotations))
     bounds.check_fit(*shape, base.name, multilabel=dataset.scale == "multilabel", of_votes=True)
@@ -131,7 +131,7 @@ def data_version(base: CrowdDataset, params: Mapping[str, Scalar], heldout_fract
 
 def _drawn(base: CrowdDataset, asked: CommonParams, seeds: SeedStream) -> CrowdDataset:
     if not base.seed_dependent:
-        return _in_place_of_the_real(base, asked, seeds)
+        return _with_simulated_crowd(base, asked, seeds)
     if asked.crowd is not None:
         raise DataError(f"dataset {base.name}, parameter crowd: its crowd is a simulated one already; leave crowd out")
     found = catalogue.source(base.name)
@@ -140,7 +140,7 @@ def _drawn(base: CrowdDataset, asked: CommonParams, seeds: SeedStream) -> CrowdD
     return found.draw(base, seeds.child("crowd"))
 
 
-def _in_place_of_the_real(base: CrowdDataset, asked: CommonParams, seeds: SeedStream) -> CrowdDataset:
+def _with_simulated_crowd(base: CrowdDataset, asked: CommonParams, seeds: SeedStream) -> CrowdDataset:
     if asked.crowd is not None:
         number, labels = asked.annotators or ANNOTATORS, asked.labels_per_item or LABELS_PER_ITEM
         return answered_by(base, asked.crowd, number, labels, seeds.child("crowd"))
@@ -217,7 +217,7 @@ def _thinned(
     if asked.redundancy is None:
         return annotations
     if asked.allocation == "adaptive":
-        return annotations.take(_most_telling(dataset, annotations, asked.redundancy, seeds, where))
+        return annotations.take(_most_informative(dataset, annotations, asked.redundancy, seeds, where))
     if annotations.anonymous:
         unit = None  # it is unknown which votes within a unit are one annotator's
     together = unit is not None or dataset.scale == "multilabel"
@@ -226,7 +226,7 @@ def _thinned(
     return annotations.take(thinning.keep_labels(annotations, asked.redundancy, draws, bundles=bundles, unit=unit))
 
 
-def _most_telling(
+def _most_informative(
     dataset: CrowdDataset, annotations: Annotations, labels: int, seeds: SeedStream, where: str
 ) -> Bool[np.ndarray, " annotations"]:
     """Returns a mask of the rows that adaptive labelling keeps; each label must be one class of one item."""
@@ -241,7 +241,7 @@ def _most_telling(
     return keep_most_informative(annotations, labels, seeds.numpy("adaptive"))
 
 
-def _forgotten(dataset: CrowdDataset, annotations: Annotations) -> Forgotten:
+def _anonymous_rows(dataset: CrowdDataset, annotations: Annotations) -> AnonymousRows:
     return annotations.anonymous_answers if dataset.scale == "multilabel" else annotations.anonymous_rows
 
 
@@ -249,7 +249,9 @@ def _anonymised(dataset: CrowdDataset, annotations: Annotations) -> Annotations:
     return annotations.anonymised(whole_answers=dataset.scale == "multilabel")
 
 
-def _forgotten_crowd(crowd: TrueCrowd | None, annotator: np.ndarray, pseudo_annotator: np.ndarray) -> TrueCrowd | None:
+def _crowd_of_pseudo_annotators(
+    crowd: TrueCrowd | None, annotator: np.ndarray, pseudo_annotator: np.ndarray
+) -> TrueCrowd | None:
     """Returns the true matrices of pseudo-annotators: each has the matrix of the annotator who gave its rows."""
     if crowd is None:
         return None

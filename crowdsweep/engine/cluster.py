@@ -25,7 +25,7 @@ from crowdsweep.engine.address import check_answers, no_cluster, on_loopback, wa
 from crowdsweep.engine.job_folder import VARIABLE, job_has_working_directory
 from crowdsweep.engine.nodes import Node, refusal, wants
 from crowdsweep.engine.private_folder import PrivateFolder
-from crowdsweep.engine.ray_silence import Silence, end_own_processes
+from crowdsweep.engine.ray_health import HeartbeatMonitor, end_own_processes
 from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost, error_words
 from crowdsweep.machine import usable_cores
 from crowdsweep.resources import Resources
@@ -48,7 +48,7 @@ class Cluster:
 
     started: bool
     folder: PrivateFolder | None = None
-    _silence: Silence = field(default_factory=Silence, compare=False, repr=False)
+    _silence: HeartbeatMonitor = field(default_factory=HeartbeatMonitor, compare=False, repr=False)
 
     def nodes(self) -> list[Node]:
         """Returns the nodes that are alive now."""
@@ -94,10 +94,10 @@ class Cluster:
             return False
         if any(_GROWS_LABEL in (entry.get("Labels") or {}) for entry in ray.nodes()):
             return True
-        told = _internal_kv_get(ray_constants.DEBUG_AUTOSCALING_STATUS)
-        if not told:
+        status = _internal_kv_get(ray_constants.DEBUG_AUTOSCALING_STATUS)
+        if not status:
             return None
-        report = json.loads(told).get("autoscaler_report") or {}
+        report = json.loads(status).get("autoscaler_report") or {}
         kinds = {*report.get("active_nodes", {}), *report.get("node_type_mapping", {}).values()}
         return any(not kind.startswith(_BY_HAND) for kind in kinds)
 

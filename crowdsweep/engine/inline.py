@@ -18,7 +18,7 @@ from crowdsweep.engine.devices import usable_device
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, tell_loss, unfinished
 from crowdsweep.engine.work import BEGUN, BUG, DONE, NEWS, PROGRESS, Work
-from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_of
+from crowdsweep.engine.worker import Forkserver, WorkerDied, bug_from_worker
 from crowdsweep.errors import InfeasibleRequest
 from crowdsweep.record.events import (
     BatchLost,
@@ -169,7 +169,7 @@ class InlineExecutor:
                 self._running = None
                 return self._finished(results)
             case (str() as kind, (text, trace)) if kind == BUG:
-                raise bug_of(text, trace)
+                raise bug_from_worker(text, trace)
             case _:
                 pass
         return []

@@ -256,15 +256,15 @@ class RayExecutor:
         self._pool.forget(actor)
         at_once = reason.startswith(_REPEATED)
         reason = legible(reason.removeprefix(f"{_BAD_INPUT}: "), MOST_CHARACTERS)
-        told = self._pool.do_without_node_of(actor, reason, at_once=at_once)
-        if told and any(map(self._pool.lost_with_nodes, self._asked)):
+        why = self._pool.do_without_node_of(actor, reason, at_once=at_once)
+        if why and any(map(self._pool.lost_with_nodes, self._asked)):
             raise InfeasibleRequest(
                 f"expected a node on which trials can run, found none that has what they need: "
                 f"{'; '.join(self._pool.useless)}. Correct this (clusters/Dockerfile has what a node needs), and run "
                 f"the sweep again: what has finished is kept"
             )
-        if told:
-            _log.warning("no slot is started on this node any more; the sweep continues without it: %s", told)
+        if why:
+            _log.warning("no slot is started on this node any more; the sweep continues without it: %s", why)
 
     def _queue_again(self, actor: Actor, reason: str, decide: Decision) -> None:
         if actor.batch is None:

@@ -141,8 +141,8 @@ class Jobs:
             BadInput: the cluster does not answer, or does not know the job.
         """
         with self._in_words(f"asked for {job}"):
-            told = self._client.get_job_info(job)
-        return JobState(status=str(told.status.value), message=str(told.message or ""), exit_code=told.driver_exit_code)
+            info = self._client.get_job_info(job)
+        return JobState(status=str(info.status.value), message=str(info.message or ""), exit_code=info.driver_exit_code)
 
     def stop(self, job: str) -> None:
         """Stops a job as Ctrl-C does: running batches are finished first, for at most `STOPS_IN_S` seconds.

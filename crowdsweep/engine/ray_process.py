@@ -32,7 +32,7 @@ from crowdsweep.engine.ray_proxy import (
 from crowdsweep.engine.slot_pool import SlotPool
 from crowdsweep.errors import ENDING_SIGNALS, CrowdsweepError, SlotLost
 from crowdsweep.record.events import TrialProgressed
-from crowdsweep.registry.carried import carried
+from crowdsweep.registry.plugin_transfer import plugin_folders
 
 
 class DriverGone(Exception):
@@ -143,7 +143,9 @@ def _send_progress(driver: "_Driver", executor: Executor, event: TrialProgressed
 def _on_ray(
     make_pool: Callable[..., SlotPool], settings: RaySettings, datasets: dict[str, CrowdDataset]
 ) -> tuple[Executor, Callable[[], str]]:
-    plugins = carried()  # before Ray starts: it unpacks a job's files again for each node, and they are missing then
+    plugins = (
+        plugin_folders()
+    )  # before Ray starts: it unpacks a job's files again for each node, and they are missing then
     cluster = connect(settings.address)
     _ignore_signals()  # again: Ray installs handlers of its own when it starts
     try:

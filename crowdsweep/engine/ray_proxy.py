@@ -30,7 +30,7 @@ from typing import IO, Any
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.private_folder import clear_abandoned
-from crowdsweep.engine.worker import bug_of, ending_words
+from crowdsweep.engine.worker import bug_from_worker, exit_description
 from crowdsweep.errors import SlotLost
 from crowdsweep.record.events import Event, TrialProgressed
 from crowdsweep.resources import Resources
@@ -175,7 +175,7 @@ class RayProxy:
                 case "failed":
                     raise value
                 case "bug":
-                    raise bug_of(*value)
+                    raise bug_from_worker(*value)
                 case _:
                     return value
 
@@ -197,7 +197,7 @@ class RayProxy:
             return f"{lost}its part on this machine has ended (`ray stop`, a drained node or a signal do that)"
         self._ray.errors.seek(0)
         last = " ".join(self._ray.errors.read()[-_LAST_CHARACTERS:].decode(errors="replace").split())
-        ended = ending_words(-code if code < 0 else code << 8)
+        ended = exit_description(-code if code < 0 else code << 8)
         return f"the process that Ray was to run in did not start: {ended}{': ' if last else ''}{last}"
 
 

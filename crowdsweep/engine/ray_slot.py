@@ -16,11 +16,11 @@ from crowdsweep.engine import devices
 from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.versions import differences
 from crowdsweep.engine.work import BEGUN, BUG, DONE, NEWS, PROGRESS, Work
-from crowdsweep.engine.worker import THREAD_VARIABLES, Forkserver, WorkerDied, bug_of
+from crowdsweep.engine.worker import THREAD_VARIABLES, Forkserver, WorkerDied, bug_from_worker
 from crowdsweep.errors import BadInput
 from crowdsweep.record.events import TrialProgressed, TrialSaved, TrialsNoted
 from crowdsweep.record.result import TrialResult
-from crowdsweep.registry.carried import CarriedFolder, search_here
+from crowdsweep.registry.plugin_transfer import PluginFolder, use_plugin_folders
 from crowdsweep.resources import Resources
 
 CONTROL = "control"
@@ -58,13 +58,13 @@ class Slot:
     """
 
     def __init__(
-        self, device: str, plugins: Sequence[CarriedFolder] = (), versions: Mapping[str, str] = MappingProxyType({})
+        self, device: str, plugins: Sequence[PluginFolder] = (), versions: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         if others := differences(versions):
             raise BadInput(
                 f"expected the versions that the driver has, since numbers may differ with them: {'; '.join(others)}"
             )
-        search_here(plugins, Path.cwd())
+        use_plugin_folders(plugins, Path.cwd())
         self._device = device
         self._stopped: set[str] = set()
         self._forkserver = Forkserver()
@@ -136,7 +136,7 @@ class Slot:
                     yield results
                     return
                 case (str() as kind, (text, trace)) if kind == BUG:
-                    raise bug_of(text, trace)
+                    raise bug_from_worker(text, trace)
                 case _:
                     pass
 

@@ -18,7 +18,7 @@ from crowdsweep.engine.nodes import FreeCapacity, shapes_of, wants
 from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.engine.versions import versions_of_trials
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.registry.carried import CarriedFolder, carried
+from crowdsweep.registry.plugin_transfer import PluginFolder, plugin_folders
 from crowdsweep.resources import Resources
 
 STILLBORN_LIMIT = 3
@@ -98,11 +98,11 @@ class SlotPool:
         drained: ids of nodes that were or are being drained, as after a spot node's notice, with those gone by now.
     """
 
-    def __init__(self, cluster: Cluster, plugins: Sequence[CarriedFolder] | None = None) -> None:
+    def __init__(self, cluster: Cluster, plugins: Sequence[PluginFolder] | None = None) -> None:
         self.actors: list[Actor] = []
         self.drained: set[str] = set()
         self._cluster = cluster
-        self._plugins = carried() if plugins is None else plugins
+        self._plugins = plugin_folders() if plugins is None else plugins
         self._class = ray.remote(concurrency_groups={CONTROL: 1})(Slot)  # pyright: ignore[reportCallIssue]: its stubs lack the keyword
         self._names = (f"slot-{number}" for number in itertools.count())
         self._versions = versions_of_trials()

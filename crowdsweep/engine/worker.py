@@ -39,7 +39,7 @@ class WorkerDied(Exception):
     """The worker's process ended; the message says how."""
 
 
-def bug_of(text: str, trace: str) -> RuntimeError:
+def bug_from_worker(text: str, trace: str) -> RuntimeError:
     """Returns an exception for the driver to raise, from one that crowdsweep's own code raised in another process.
 
     Args:
@@ -141,7 +141,7 @@ class Forkserver:
         except Exception as error:  # a model wrote to the connection: no valid message
             raise WorkerDied(f"it sent what cannot be read: {type(error).__name__}") from error
         if worker.process in self._ended:
-            raise WorkerDied(ending_words(self._ended[worker.process]))
+            raise WorkerDied(exit_description(self._ended[worker.process]))
         return None
 
     def reply(self, value: Any) -> None:
@@ -164,7 +164,7 @@ class Forkserver:
                 case (str() as kind, result) if kind == DONE:
                     return result
                 case (str() as kind, (text, trace)) if kind == BUG:
-                    raise bug_of(text, trace)
+                    raise bug_from_worker(text, trace)
                 case _:
                     pass
         self.kill_worker()
@@ -206,7 +206,7 @@ class Forkserver:
         with suppress(OSError, EOFError):
             while worker.process not in self._ended and wait([server.control], 2.0):
                 self._receive_status(server)
-        return ending_words(self._ended.get(worker.process))
+        return exit_description(self._ended.get(worker.process))
 
     def _close_server(self) -> None:
         if self._server is not None:
@@ -247,7 +247,7 @@ def _status(server: _Server) -> tuple[int, int]:
     return STATUS.unpack(text)
 
 
-def ending_words(status: int | None) -> str:
+def exit_description(status: int | None) -> str:
     """Returns how a process ended, for a message.
 
     Args:

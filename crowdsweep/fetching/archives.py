@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from crowdsweep.data import bounds
-from crowdsweep.data.on_disk.doors import reading
+from crowdsweep.data.on_disk.text_files import reading
 from crowdsweep.errors import DataError, shown
 from crowdsweep.units import show_file_size
 

@@ -12,7 +12,7 @@ import yaml
 from jaxtyping import Float
 
 from crowdsweep.data.on_disk.arrays_on_disk import read_npy
-from crowdsweep.data.on_disk.doors import bytes_of, opened_text, reading
+from crowdsweep.data.on_disk.text_files import bytes_of, opened_text, reading
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.delimited import records
 

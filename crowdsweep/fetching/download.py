@@ -146,15 +146,15 @@ def _receive(url: str, file: IO[bytes], folder: int, name: str) -> None:
     for begins in dict.fromkeys((have, 0)):  # from 0 if the server does not continue the same file
         try:
             with _answer(url, begins, known.validator) as response:
-                start, told = _what_comes(response, url)
-                if start and (start != begins or told != known):
+                start, source = _what_comes(response, url)
+                if start and (start != begins or source != known):
                     continue
                 file.seek(start)
                 file.truncate()
                 # Noted before the first byte: what is on the disk is always known to be of this file, however the
                 # process ends.
-                _write_note(folder, name, told)
-                _copy(response, file, told)
+                _write_note(folder, name, source)
+                _copy(response, file, source)
                 return
         except _AlreadyComplete as there:
             if there.size == have == known.size:
@@ -229,15 +229,15 @@ def _range_of(text: str | None) -> tuple[int | None, int | None]:
     return (None, None) if found is None else (int(found[1]) if found[1] else None, int(found[2]))
 
 
-def _copy(response: HTTPResponse, file: IO[bytes], told: _From) -> None:
-    if told.size is not None and told.size > MOST_BYTES:
-        many = show_file_size(told.size)
-        raise DataError(f"{told.url}: expected at most {show_file_size(MOST_BYTES)}, the server announces {many}")
+def _copy(response: HTTPResponse, file: IO[bytes], source: _From) -> None:
+    if source.size is not None and source.size > MOST_BYTES:
+        many = show_file_size(source.size)
+        raise DataError(f"{source.url}: expected at most {show_file_size(MOST_BYTES)}, the server announces {many}")
     while piece := _piece_of(response):
         file.write(piece)
         if file.tell() > MOST_BYTES:
-            raise DataError(f"{told.url}: expected at most {show_file_size(MOST_BYTES)}, the server sends more")
-    if told.size is not None and file.tell() != told.size:
+            raise DataError(f"{source.url}: expected at most {show_file_size(MOST_BYTES)}, the server sends more")
+    if source.size is not None and file.tell() != source.size:
         raise _ConnectionCut("the connection was cut")
 
 
@@ -251,13 +251,13 @@ def _piece_of(response: HTTPResponse) -> bytes:
 def _read_note(folder: int, name: str) -> _From | None:
     """Returns the file that a partial download belongs to; None where that is not known."""
     try:
-        told = json.loads(content_of(folder, f"{name}.from", 10_000) or b"null")
-        return _From(url=str(told["url"]), tag=told["tag"], modified=told["modified"], size=told["size"])
+        loaded = json.loads(content_of(folder, f"{name}.from", 10_000) or b"null")
+        return _From(url=str(loaded["url"]), tag=loaded["tag"], modified=loaded["modified"], size=loaded["size"])
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def _write_note(folder: int, name: str, told: _From) -> None:
+def _write_note(folder: int, name: str, source: _From) -> None:
     descriptor = os.open(f"{name}.from", _NEW_FILE | os.O_TRUNC, 0o666, dir_fd=folder)
     with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
-        json.dump(asdict(told), file)
+        json.dump(asdict(source), file)

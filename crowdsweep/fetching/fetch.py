@@ -157,9 +157,11 @@ def _check_counts(public: PublicDataset, dataset: CrowdDataset) -> None:
     )
     if found != public.counts:
         wanted, got = asdict(public.counts), asdict(found)
-        told = ", ".join(f"{wanted[name]:,} {name}, got {got[name]:,}" for name in got if wanted[name] != got[name])
+        differences = ", ".join(
+            f"{wanted[name]:,} {name}, got {got[name]:,}" for name in got if wanted[name] != got[name]
+        )
         raise DataError(
-            f"{public.name}: expected {told}; the files received are not those that the papers describe, and "
+            f"{public.name}: expected {differences}; the files received are not those that the papers describe, and "
             f"were removed: see {public.home}"
         )
 

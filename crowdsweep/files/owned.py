@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from crowdsweep.errors import NotOurs
+from crowdsweep.errors import ForeignFile
 from crowdsweep.files.drafts import Draft, alone_in, is_draft, write_file
 from crowdsweep.files.inside import (
     UnexpectedLink,
@@ -27,7 +27,7 @@ from crowdsweep.files.inside import (
     names_below,
     opened_folder,
 )
-from crowdsweep.files.listed import LIST_FILE, Listed, read_list
+from crowdsweep.files.manifest import LIST_FILE, Manifest, read_manifest
 from crowdsweep.files.placing import Placing, remove_ours
 
 _MOST_NAMED = 5
@@ -42,7 +42,7 @@ class Kind:
         may_write: whether crowdsweep may write a file of this name (`classifier/fit-0.safetensors`) into the folder.
         adopted: finds crowdsweep's files in a folder without a file list, which an earlier version or nobody wrote:
             takes the folder's descriptor and path, returns the names of files that crowdsweep certainly wrote, and
-            raises `NotOurs` if the folder is not crowdsweep's.
+            raises `ForeignFile` if the folder is not crowdsweep's.
         folders: names of its subfolders.
         last: files that describe the others. They are removed first and written last: if they exist, the others are
             complete.
@@ -63,7 +63,7 @@ def check_owned(root: Path, parts: tuple[str, ...], kind: Kind) -> None:
     """Checks, before long work, that files may be written into a folder; passes if the folder does not exist yet.
 
     Raises:
-        NotOurs: a file that crowdsweep does not own is in the way.
+        ForeignFile: a file that crowdsweep does not own is in the way.
         UnexpectedLink: a folder below `root`, or a subfolder of the kind, is a link.
         OSError: the folder cannot be read.
     """
@@ -91,7 +91,7 @@ def replaced(root: Path, parts: tuple[str, ...], kind: Kind, *, make: bool = Tru
         make: whether missing folders are created.
 
     Raises:
-        NotOurs: a file that crowdsweep does not own is in the way.
+        ForeignFile: a file that crowdsweep does not own is in the way.
         FolderBusy: another process is writing there.
         UnexpectedLink: a folder below `root` is a link.
         OSError: the folder cannot be written.
@@ -131,7 +131,7 @@ def _publish(draft: Draft, folder: int, kind: Kind, where: str) -> None:
     # Old and new digests are listed before any file is placed: if this process dies in between, every file that is
     # found there is one of them, and so known to be crowdsweep's.
     both = {name: listed.files.get(name, frozenset()) | {digest} for name, digest in fresh.items()}
-    _keep_list(draft, folder, Listed(kind=kind.name, files={**listed.files, **both}))
+    _keep_list(draft, folder, Manifest(kind=kind.name, files={**listed.files, **both}))
     with Placing(draft, folder) as placing:
         for name in kind.last:
             placing.remove(name, listed.files.get(name, frozenset()))
@@ -140,23 +140,25 @@ def _publish(draft: Draft, folder: int, kind: Kind, where: str) -> None:
     for name in listed.files.keys() - fresh.keys():
         remove_ours(folder, name, listed.files[name])
     if kind.keeps_list:
-        _keep_list(draft, folder, Listed(kind=kind.name, files={name: frozenset({one}) for name, one in fresh.items()}))
+        _keep_list(
+            draft, folder, Manifest(kind=kind.name, files={name: frozenset({one}) for name, one in fresh.items()})
+        )
     else:
         os.unlink(LIST_FILE, dir_fd=folder)
         os.fsync(folder)
 
 
-def _listed(folder: int, kind: Kind, where: str) -> Listed:
+def _listed(folder: int, kind: Kind, where: str) -> Manifest:
     """Returns the files that crowdsweep owns in a folder; without a file list, those that `kind.adopted` finds."""
-    found = read_list(folder, kind.name, kind.may_write, where)
+    found = read_manifest(folder, kind.name, kind.may_write, where)
     if found is not None:
         return found
     surely = {name: frozenset({digest}) for name in kind.adopted(folder, where) if (digest := digest_in(folder, name))}
-    return Listed(kind=kind.name, files=surely)
+    return Manifest(kind=kind.name, files=surely)
 
 
-def _check_ours(folder: int, listed: Listed, fresh: Mapping[str, str], kind: Kind, where: str) -> None:
-    """Raises `NotOurs` if a file that crowdsweep does not own has the name of a new file.
+def _check_ours(folder: int, listed: Manifest, fresh: Mapping[str, str], kind: Kind, where: str) -> None:
+    """Raises `ForeignFile` if a file that crowdsweep does not own has the name of a new file.
 
     Args:
         fresh: name → digest of the files to write; an empty digest if it is not known yet.
@@ -168,13 +170,13 @@ def _check_ours(folder: int, listed: Listed, fresh: Mapping[str, str], kind: Kin
     changed = all(name in listed.files for name in in_the_way)
     verb = "was" if len(in_the_way) == 1 else "were"
     what = f"{verb} changed since crowdsweep wrote it" if changed else f"{verb} not written by crowdsweep, or changed"
-    raise NotOurs(
+    raise ForeignFile(
         f"{where}: {names} would be overwritten, and {what}. Nothing was touched: move it away (or delete it, if you "
         f"do not need it), or give another folder"
     )
 
 
-def _is_free(folder: int, name: str, listed: Listed, digest: str, kind: Kind) -> bool:
+def _is_free(folder: int, name: str, listed: Manifest, digest: str, kind: Kind) -> bool:
     """Whether a name may be written: it is unused, a replaceable link, crowdsweep's, or has the new content already."""
     try:
         with above(folder, name) as (inner, own):
@@ -211,6 +213,6 @@ def _own_names(folder: int) -> list[str]:
     return [name for name in names_below(folder) if name != LIST_FILE and not is_draft(name)]
 
 
-def _keep_list(draft: Draft, folder: int, listed: Listed) -> None:
+def _keep_list(draft: Draft, folder: int, listed: Manifest) -> None:
     draft.put(LIST_FILE, listed.content(), folder, durable=True)
     os.fsync(folder)

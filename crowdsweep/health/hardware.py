@@ -56,12 +56,12 @@ def _gpus() -> Finding:
             timeout=_ANSWERS_S,
             check=False,
         )
-        told: list[Any] = json.loads(asked.stdout.splitlines()[-1]) if asked.returncode == 0 else []
+        answer: list[Any] = json.loads(asked.stdout.splitlines()[-1]) if asked.returncode == 0 else []
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
         return _no_torch(error_words(error))
     if asked.returncode:
         return _no_torch((asked.stderr.strip().splitlines() or [f"it ended with code {asked.returncode}"])[-1])
-    version, cards, unusable = told
+    version, cards, unusable = answer
     if unusable:
         then = "install a torch for this GPU; models run on the CPU unless a sweep file sets `gpu`"
         return Finding(what="GPUs", verdict="note", words=unusable, then=then)

@@ -27,9 +27,9 @@ def installation() -> list[Finding]:
         return [
             Finding(what="crowdsweep", verdict="problem", words="it can be imported but is not installed", then=then)
         ]
-    told = ", ".join(f"{name} {number}" for name, number in found.items())
+    installed = ", ".join(f"{name} {number}" for name, number in found.items())
     lacks = [*lacking(_NAME)]
-    needed = Finding(what="libraries", verdict="ok", words=told)
+    needed = Finding(what="libraries", verdict="ok", words=installed)
     if lacks:
         then = f"`pip install --upgrade {_NAME}` brings them"
         needed = Finding(

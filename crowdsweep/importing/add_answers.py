@@ -10,26 +10,26 @@ from pathlib import Path
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.oddities import Oddity
 from crowdsweep.data.on_disk import annotator_files, folder_files, tables
-from crowdsweep.data.on_disk.changed import changed_together
 from crowdsweep.data.on_disk.description import read_description
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.data.on_disk.folder_checks import READ_COLUMNS
 from crowdsweep.data.on_disk.folder_files import JOIN, Classes
 from crowdsweep.data.on_disk.shown import SHOWN_FILE, read_shown, write_shown
 from crowdsweep.data.on_disk.tables import Names
+from crowdsweep.data.on_disk.updates import update_together
 from crowdsweep.data.spelling import shared
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.add_items import add_items
-from crowdsweep.importing.additions import Contradictions, Labels, New, Pair, compared, in_classes_of
+from crowdsweep.importing.additions import Contradictions, Labels, NewAnswers, Pair, compared, in_classes_of
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.guess import guess_by_cells, guess_file, settled
 from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rewritten import rewrite
-from crowdsweep.importing.rows import Asked, ImportedRows, Row
-from crowdsweep.paths import is_file, names_in, stands
+from crowdsweep.importing.rows import FileOptions, ImportedRows, Row
+from crowdsweep.paths import is_file, lexists, names_in
 from crowdsweep.registry import discovery
 
 _ANSWER = ("item", "annotator", "label")
@@ -84,10 +84,10 @@ def folder_named(name: str) -> Path:
     return catalogue.find_folder(name)
 
 
-def missing_in(folder: Path, given: Sequence[str] | None = None) -> Missing:
+def missing_in(folder: Path, given: Sequence[str] | None = None) -> MissingValues:
     """Returns the rule for missing values in new answers: the given words, else the rule of the dataset folder."""
     if given is not None:
-        return Missing.of(given)
+        return MissingValues.of(given)
     about = read_description(folder)
     return folder_files.read_classes(folder, about.scale == "multilabel", about.missing).missing
 
@@ -110,7 +110,7 @@ def read_answers(
         folder: the dataset folder.
         missing: words for a missing value in the file; None for the rule of the folder.
         form: form of the file; None to guess it.
-        columns: columns of the file by their role, as fields of `Asked`.
+        columns: columns of the file by their role, as fields of `FileOptions`.
         tell: is called with what the file is taken for, before the file is read.
 
     Raises:
@@ -118,7 +118,7 @@ def read_answers(
         BadInput: as `settled`.
     """
     scale = read_description(folder).scale
-    told = Asked(missing=missing_in(folder, missing), features=None, scale=scale, **columns)
+    told = FileOptions(missing=missing_in(folder, missing), features=None, scale=scale, **columns)
     guess = guess_file(path, told, form)
     if guess.doubts:
         data = _read(folder)
@@ -150,7 +150,7 @@ def add_answers(
             answers, gold or texts contradict those in the folder; new items or annotators lack data that the others
             have. The folder is not changed then.
     """
-    with changed_together(folder) as place:
+    with update_together(folder) as place:
         before = _read(folder)
         path = _annotations(folder)
         classes = Classes(
@@ -240,7 +240,7 @@ def _check_features(folder: Path, items: Sequence[str], annotators: Sequence[str
         raise DataError(f"add the features before the answers that need them: {error}") from error
 
 
-def _write_answers(path: Path, target: Path, new: New) -> None:
+def _write_answers(path: Path, target: Path, new: NewAnswers) -> None:
     replaced = set(new.replaced)
     stay = (record for _, record in records(path, _ANSWER) if (record["item"], record["annotator"]) not in replaced)
     fresh = (
@@ -250,7 +250,7 @@ def _write_answers(path: Path, target: Path, new: New) -> None:
     rewrite(path, target, chain(stay, fresh), ["weight"] if any(row.weight for row in new.rows) else ())
 
 
-def _used(more_classes: Sequence[str], imported: ImportedRows, new: New) -> list[str]:
+def _used(more_classes: Sequence[str], imported: ImportedRows, new: NewAnswers) -> list[str]:
     """Returns the new classes that answers or gold use."""
     used = {label for row in new.rows for label in row.labels}
     used |= {label for labels in imported.gold.values() for label in labels}
@@ -279,7 +279,7 @@ def _add_shown(folder: Path, place: Path, shown_of: Mapping[str, Mapping[str, ob
 
 def _read_back(folder: Path, place: Path) -> CrowdDataset:
     """Reads the dataset as it will be, from the files that change and from links to the others."""
-    others = [name for name in names_in(folder) if is_file(folder / name) and not stands(place / name)]
+    others = [name for name in names_in(folder) if is_file(folder / name) and not lexists(place / name)]
     for name in others:
         (place / name).symlink_to((folder / name).resolve())
     try:

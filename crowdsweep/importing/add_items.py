@@ -123,10 +123,10 @@ def _new_gold(
         elif sorted(classes.parts(there)) != sorted(labels):
             contrary.append(f"{item[:60]}: {shown(there)} there, {shown(JOIN.join(labels))} here")
     if contrary:
-        told = "; ".join(contrary[:_NAMED]) + ("; …" if len(contrary) > _NAMED else "")
+        examples = "; ".join(contrary[:_NAMED]) + ("; …" if len(contrary) > _NAMED else "")
         raise DataError(
             f"{imported.source}: expected gold that {folder} does not contradict, got other gold of {len(contrary)} "
-            f"items ({told}); correct one of them"
+            f"items ({examples}); correct one of them"
         )
     return fresh
 

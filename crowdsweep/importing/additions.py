@@ -19,7 +19,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class New:
+class NewAnswers:
     """Answers that are new, and those that they replace.
 
     Attributes:
@@ -80,7 +80,7 @@ def in_classes_of(imported: ImportedRows, classes: Classes, new: Collection[str]
 
 def compared(
     rows: Iterable[Row], standing: Mapping[Pair, Collection[Labels]], contradictions: Contradictions, where: str
-) -> New:
+) -> NewAnswers:
     """Returns the answers that are new.
 
     An answer that the dataset has already, or that came before in `rows`, is left out. An answer that gives a pair of
@@ -128,7 +128,7 @@ def compared(
     if contrary:
         kept = "both kept" if contradictions == "keep" else "the last one kept"
         told.append(_oddity(f"pairs of item and annotator with contradicting labels, {kept}", contrary))
-    return New(rows=new, replaced=replaced, told=told)
+    return NewAnswers(rows=new, replaced=replaced, told=told)
 
 
 def _oddity(kind: str, examples: Sequence[str]) -> Oddity:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from crowdsweep.data.bounds import MOST_RECORDS
 from crowdsweep.data.on_disk import tables
-from crowdsweep.data.on_disk.doors import (
+from crowdsweep.data.on_disk.text_files import (
     check_packed_text,
     first_character,
     is_parquet,

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.errors import DataError, shown
 
 
 class FeaturesOfItems:
     """Gathers the numbers in these columns, by item."""
 
-    def __init__(self, columns: Sequence[str], missing: Missing) -> None:
+    def __init__(self, columns: Sequence[str], missing: MissingValues) -> None:
         self.columns = tuple(columns)
         self.found: dict[str, tuple[float, ...]] = {}
         self._missing = missing

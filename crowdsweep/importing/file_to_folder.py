@@ -17,7 +17,7 @@ from crowdsweep.data.spelling import alike, alike_names
 from crowdsweep.errors import shown
 from crowdsweep.importing.normalise import normalised
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows
 from crowdsweep.importing.several import named_together, parted
 from crowdsweep.importing.write import written_rows
 
@@ -36,7 +36,7 @@ class Imported:
 
     rows: ImportedRows
     dataset: CrowdDataset
-    asked: Asked
+    asked: FileOptions
 
     def doubtful(self) -> Iterator[str]:
         """Yields a sentence on everything that the user may have meant in another way."""
@@ -49,7 +49,7 @@ class Imported:
 
 
 def import_file(
-    form: str, path: Path, asked: Asked, folder: Path, *, normalise: bool = False, title: str = ""
+    form: str, path: Path, asked: FileOptions, folder: Path, *, normalise: bool = False, title: str = ""
 ) -> Imported:
     """Writes a file of labels as a dataset folder as `imported_file` does."""
     with imported_file(form, path, asked, folder, normalise=normalise, title=title) as (imported, _):
@@ -58,7 +58,7 @@ def import_file(
 
 @contextmanager
 def imported_file(
-    form: str, path: Path, asked: Asked, folder: Path, *, normalise: bool = False, title: str = ""
+    form: str, path: Path, asked: FileOptions, folder: Path, *, normalise: bool = False, title: str = ""
 ) -> Generator[tuple[Imported, Path]]:
     """Writes a file of labels as a dataset folder, as a whole or not at all; yields also a folder for further files.
 
@@ -116,6 +116,6 @@ def _spelled_alike(imported: ImportedRows) -> Iterator[str]:
     people = imported.coded.annotator.texts
     for kind, names in (("classes", classes), ("items", imported.items), ("annotators", people)):
         if groups := alike(names) if len(names) < _MANY else alike_names(names):
-            told = "; ".join(" and ".join(map(repr, group[:4])) for group in groups[:3])
+            groups_text = "; ".join(" and ".join(map(repr, group[:4])) for group in groups[:3])
             more = "; …" if len(groups) > 3 else ""
-            yield f"{kind} that differ only in spelling: {told}{more}; --normalise merges them"
+            yield f"{kind} that differ only in spelling: {groups_text}{more}; --normalise merges them"

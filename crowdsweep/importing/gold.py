@@ -7,10 +7,10 @@ p1,cat
 from collections.abc import Sequence
 from pathlib import Path
 
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.delimited import header_of, records
-from crowdsweep.importing.rows import Gathering
+from crowdsweep.importing.rows import RowCollector
 from crowdsweep.paths import is_file
 
 _ITEM_COLUMNS = ("item", "task")  # in a gold file, besides the name in the file of labels
@@ -21,7 +21,7 @@ _NAMED = 5  # items named in a note
 class GoldClasses:
     """Gathers the gold class of each item."""
 
-    def __init__(self, missing: Missing) -> None:
+    def __init__(self, missing: MissingValues) -> None:
         self._missing = missing
         self._several: dict[str, None] = {}
         self.found: dict[str, tuple[str, ...]] = {}
@@ -43,16 +43,18 @@ class GoldClasses:
                 f"{shown(self.found[item][0])}; correct one of them"
             )
 
-    def note(self, gathered: Gathering) -> None:
+    def note(self, gathered: RowCollector) -> None:
         """Adds a note on the items with several classes in one cell: any of them is right, and none is the gold."""
         if self._several:
-            told = ", ".join(map(shown, list(self._several)[:_NAMED])) + (", …" if len(self._several) > _NAMED else "")
+            examples = ", ".join(map(shown, list(self._several)[:_NAMED])) + (
+                ", …" if len(self._several) > _NAMED else ""
+            )
             gathered.notes.append(
                 f"{len(self._several)} items have several gold classes, a line each in one cell, and are left without "
-                f"gold, as any of them is right ({told}); to have one, leave one line"
+                f"gold, as any of them is right ({examples}); to have one, leave one line"
             )
 
-    def add_file(self, gathered: Gathering, path: Path, item: str, label: str = "gold") -> None:
+    def add_file(self, gathered: RowCollector, path: Path, item: str, label: str = "gold") -> None:
         """Adds the classes in a gold file, and a note on its items without an answer.
 
         Args:
@@ -70,10 +72,10 @@ class GoldClasses:
             self.add(name, record[gold_column], f"{where}, column {gold_column}")
         added = [name for name in gathered.items if name not in answered]
         if added:
-            told = ", ".join(map(shown, added[:_NAMED])) + (", …" if len(added) > _NAMED else "")
+            examples = ", ".join(map(shown, added[:_NAMED])) + (", …" if len(added) > _NAMED else "")
             gathered.notes.append(
-                f"{path}: {len(added)} of its items have no answer and are added without one ({told}); if they were "
-                f"answered, their ids are spelled differently there"
+                f"{path}: {len(added)} of its items have no answer and are added without one ({examples}); if they "
+                f"were answered, their ids are spelled differently there"
             )
 
 

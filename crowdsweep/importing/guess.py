@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data.on_disk.doors import first_character, found_at, is_parquet, opened_text
 from crowdsweep.data.on_disk.json_text import objects_of
+from crowdsweep.data.on_disk.text_files import first_character, found_at, is_parquet, opened_text
 from crowdsweep.errors import BadInput, DataError, UnknownName, shown
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.forms.lewidi import is_lewidi, lewidi_files
@@ -32,7 +32,7 @@ from crowdsweep.importing.roles import (
     roles_of,
     wide_columns,
 )
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 from crowdsweep.paths import is_file, is_folder
 
 ROWS = 20_000
@@ -57,7 +57,7 @@ class Guess:
     """
 
     form: str
-    asked: Asked
+    asked: FileOptions
     what: str
     header: tuple[str, ...] = ()
     first: tuple[tuple[str, ...], ...] = ()
@@ -65,7 +65,7 @@ class Guess:
     notes: tuple[str, ...] = ()
 
 
-def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -> Guess:
+def guess_file(path: Path, file_options: FileOptions | None = None, form: str | None = None) -> Guess:
     """Returns what a file of labels is taken for.
 
     Args:
@@ -77,38 +77,38 @@ def guess_file(path: Path, told: Asked | None = None, form: str | None = None) -
         DataError: there is no such file, it is empty, or it is neither a table nor one of the forms.
         UnknownName: there is no such form, or no such column.
     """
-    told = told or Asked()
+    file_options = file_options or FileOptions()
     if form is not None and form != "csv":
         if form not in FORMS:
             raise UnknownName("form", form, FORMS)
-        return Guess(form=form, asked=_with_gold(path, told, form), what=FORMS[form].title)
+        return Guess(form=form, asked=_with_gold(path, file_options, form), what=FORMS[form].title)
     if is_folder(path) and not any(path.glob("*.json*")):
         raise DataError(
             f"{path}: expected a file of labels, or a folder: of a dataset (annotations.csv), or of exports (a .jsonl "
             f"an annotator); found neither"
         )
     if is_folder(path) and lewidi_files(path):
-        return Guess(form="lewidi", asked=told, what=FORMS["lewidi"].title)
+        return Guess(form="lewidi", asked=file_options, what=FORMS["lewidi"].title)
     if is_folder(path) or path.suffix.lower() == ".zip":
-        return Guess(form="doccano", asked=told, what=FORMS["doccano"].title)
+        return Guess(form="doccano", asked=file_options, what=FORMS["doccano"].title)
     if not is_file(path):
         raise DataError(f"{path}: expected a file of labels, or a dataset's folder, found {found_at(path)}")
     if path.suffix == ".npy":
-        return Guess(form="matrix", asked=told, what=FORMS["matrix"].title)
+        return Guess(form="matrix", asked=file_options, what=FORMS["matrix"].title)
     if is_parquet(path):
-        return _guess_table(path, told, rows_are_answers=form == "csv")
+        return _guess_table(path, file_options, rows_are_answers=form == "csv")
     start = first_character(path, "a table of text (CSV)")
     if not start:
         raise DataError(f"{path}: expected a table of labels, the file is empty")
-    if start in "[{" and form is None and not _columns(told):
+    if start in "[{" and form is None and not _columns(file_options):
         name = _form_of_json(path)
         if name == "csv":
-            return _guess_table(path, told, rows_are_answers=True)
-        return Guess(form=name, asked=told, what=FORMS[name].title)
-    return _guess_table(path, told, rows_are_answers=form == "csv")
+            return _guess_table(path, file_options, rows_are_answers=True)
+        return Guess(form=name, asked=file_options, what=FORMS[name].title)
+    return _guess_table(path, file_options, rows_are_answers=form == "csv")
 
 
-def guess_by_cells(path: Path, told: Asked, known: Mapping[str, Collection[str]]) -> Guess:
+def guess_by_cells(path: Path, file_options: FileOptions, known: Mapping[str, Collection[str]]) -> Guess:
     """Returns what a table with a row per answer is taken for, given known items, annotators and labels.
 
     A column has a role if it is the only one more than half of whose distinct values are known for that role.
@@ -126,9 +126,9 @@ def guess_by_cells(path: Path, told: Asked, known: Mapping[str, Collection[str]]
     for role, names in known.items():
         there = set(names)
         columns = [name for name, held in cells.items() if 2 * len(held & there) > len(held)]
-        if len(columns) == 1 and columns[0] not in found.values() and getattr(told, role) is None:
+        if len(columns) == 1 and columns[0] not in found.values() and getattr(file_options, role) is None:
             found[role] = columns[0]
-    return guess_file(path, replace(told, **found), "csv")
+    return guess_file(path, replace(file_options, **found), "csv")
 
 
 def settled(path: Path, guess: Guess) -> Guess:
@@ -154,21 +154,21 @@ def shown_columns(guess: Guess) -> list[str]:
     return [f"  {_cut(name):<{width}}  {'  '.join(cells)}" for name, cells in columns]
 
 
-def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
+def _guess_table(path: Path, file_options: FileOptions, *, rows_are_answers: bool) -> Guess:
     header = tuple(header_of(path))
-    roles = _columns(told)
+    roles = _columns(file_options)
     for role, column in roles.items():
         if role == "gold":
             gold_file(column, header, path)
         elif column not in header:
             raise UnknownName(f"column of {path}", column, map(_cut, header), f"--{role}")
-    if told.image is not None and told.image not in header:
-        raise UnknownName(f"column of {path}", told.image, map(_cut, header), "--image")
-    rows_are_answers = rows_are_answers or told.image is not None
+    if file_options.image is not None and file_options.image not in header:
+        raise UnknownName(f"column of {path}", file_options.image, map(_cut, header), "--image")
+    rows_are_answers = rows_are_answers or file_options.image is not None
     if any(SEPARATOR in name for name in header) and not roles:
-        return Guess(form="potato", asked=told, what=FORMS["potato"].title, header=header)
+        return Guess(form="potato", asked=file_options, what=FORMS["potato"].title, header=header)
     if any(name.startswith("Answer.") for name in header) and "WorkerId" in header and not roles:
-        return Guess(form="mturk", asked=told, what=FORMS["mturk"].title, header=header)
+        return Guess(form="mturk", asked=file_options, what=FORMS["mturk"].title, header=header)
     if len(header) < 2:
         raise DataError(
             f"{path}: expected a table with columns of items, annotators and labels, got one column, "
@@ -178,7 +178,7 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
     if not rows:
         raise DataError(f"{path}: expected rows below the columns {_listed(header)}, found none")
     first = tuple(tuple(_cut(cell, 24) for cell in row) for row in rows[:_LINES_SHOWN])
-    known = {cell: "" if told.missing(cell) else cell for row in rows for cell in row}
+    known = {cell: "" if file_options.missing(cell) else cell for row in rows for cell in row}
     table = Table(header=header, rows=[tuple(known[cell] for cell in row) for row in rows])
     beside = {key: value for key, value in roles.items() if key == "gold" and value not in header}
     inside = {key: value for key, value in roles.items() if key not in beside}
@@ -191,7 +191,7 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
     wide = None if rows_are_answers or inside.keys() - {"item", "gold"} or one_of_each(table) else wide_columns(table)
     if wide is not None:
         item, gold = inside.get("item", wide[0]), {"gold": wide[1], **roles}.get("gold")
-        asked = Asked(item=item or None, gold=gold, missing=told.missing)
+        asked = FileOptions(item=item or None, gold=gold, missing=file_options.missing)
         n_people = len(header) - (item is not None) - (gold in header)
         words = [f"a table with a column for each of {n_people} annotators"]
         words += [f"items in {shown(item)}"] if item else ["items by their number"]
@@ -210,12 +210,12 @@ def _guess_table(path: Path, told: Asked, *, rows_are_answers: bool) -> Guess:
             f"which annotators; put it as votes.csv, with the columns item, label and count, into a folder of its own, "
             f"and `crowdsweep init FOLDER`"
         )
-    return _guess_answers(path, told, table, inside, beside, first)
+    return _guess_answers(path, file_options, table, inside, beside, first)
 
 
 def _guess_answers(
     path: Path,
-    told: Asked,
+    file_options: FileOptions,
     table: Table,
     inside: Mapping[str, str],
     beside: Mapping[str, str],
@@ -230,22 +230,24 @@ def _guess_answers(
             f"write a row for each annotator's answer"
         )
     words = [f"{role} is {shown(column)}" for role, column in columns.items()]
-    words += [f"image is {shown(told.image)}"] if told.image else []
+    words += [f"image is {shown(file_options.image)}"] if file_options.image else []
     words += [f"{shown(found.last)} was taken for the items, as no other column is left"] if found.last else []
     return Guess(
         form="csv",
-        asked=replace(told, **columns),
+        asked=replace(file_options, **columns),
         what=f"a table with a row per answer: {', '.join(words)}",
         header=table.header,
         first=first,
         doubts=found.doubts,
-        notes=tuple(_column_hints(table, columns | _beside_roles(told))),
+        notes=tuple(_column_hints(table, columns | _beside_roles(file_options))),
     )
 
 
-def _beside_roles(told: Asked) -> dict[str, str]:
+def _beside_roles(file_options: FileOptions) -> dict[str, str]:
     """Returns the columns that the user named for features or images; they may have a role as well."""
-    return {name: name for name in told.features or ()} | ({"image": told.image} if told.image else {})
+    return {name: name for name in file_options.features or ()} | (
+        {"image": file_options.image} if file_options.image else {}
+    )
 
 
 def _column_hints(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
@@ -263,18 +265,18 @@ def _column_hints(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def _with_gold(path: Path, told: Asked, form: str) -> Asked:
+def _with_gold(path: Path, file_options: FileOptions, form: str) -> FileOptions:
     """Returns what the user said of a matrix, with a gold column if the name of a column says so."""
-    if form not in _MATRICES or told.gold is not None or path.suffix == ".npy" or not is_file(path):
-        return told
-    return replace(told, gold=next((name for name in header_of(path) if is_gold(name)), None))
+    if form not in _MATRICES or file_options.gold is not None or path.suffix == ".npy" or not is_file(path):
+        return file_options
+    return replace(file_options, gold=next((name for name in header_of(path) if is_gold(name)), None))
 
 
 def _some(path: Path) -> list[dict[str, str]]:
     return [record for _, record in islice(records(path, []), ROWS)]
 
 
-def _columns(asked: Asked) -> dict[str, str]:
+def _columns(asked: FileOptions) -> dict[str, str]:
     """Returns the columns that the user named, by role."""
     named = {role: getattr(asked, role) for role in ("item", "annotator", "label", "gold", "weight", "text")}
     return {role: column for role, column in named.items() if column is not None}

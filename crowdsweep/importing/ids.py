@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.rows import text_of
 
@@ -12,7 +12,7 @@ from crowdsweep.importing.rows import text_of
 class Ids:
     """Ids of the records of a file; if no record has an id, records are called by their position."""
 
-    def __init__(self, path: Path, kind: str, missing: Missing) -> None:
+    def __init__(self, path: Path, kind: str, missing: MissingValues) -> None:
         self._path, self._kind, self._missing = path, kind, missing
         self._named: bool | None = None  # not known before the first record
         self._seen: set[str] = set()

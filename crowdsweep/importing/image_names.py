@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.errors import DataError, shown
-from crowdsweep.importing.rows import Gathering
+from crowdsweep.importing.rows import RowCollector
 from crowdsweep.paths import is_file, leads_out
 
 
@@ -16,7 +16,7 @@ class ImagesOfItems:
         found: image file of each item, relative to the table's folder.
     """
 
-    def __init__(self, source: Path, column: str | None, missing: Missing) -> None:
+    def __init__(self, source: Path, column: str | None, missing: MissingValues) -> None:
         self._folder, self._column, self._missing = source.resolve().parent, column, missing
         self.found: dict[str, str] = {}
 
@@ -47,7 +47,7 @@ class ImagesOfItems:
                 f"items have one id: give each its own"
             )
 
-    def note(self, gathered: Gathering) -> None:
+    def note(self, gathered: RowCollector) -> None:
         """Adds a note on how many of the files do not exist."""
         lacking = [name for name in self.found.values() if not is_file(self._folder / name)]
         if lacking:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.data import bounds
-from crowdsweep.data.on_disk.doors import first_character
 from crowdsweep.data.on_disk.json_text import objects
+from crowdsweep.data.on_disk.text_files import first_character
 from crowdsweep.errors import DataError, shown
 
 Record = Mapping[str, Any]

@@ -27,8 +27,8 @@ def normalised(imported: ImportedRows) -> ImportedRows:
     ids, more = _joined(items, "item")
     people, last = _joined(Counter(row.annotator for row in rows), "annotator")
     texts: dict[str, dict[str, str]] = {}
-    told = {"text": imported.text, "text_b": imported.text_b, "image": imported.image, "split": imported.split}
-    for what, by_item in told.items():
+    texts_by_kind = {"text": imported.text, "text_b": imported.text_b, "image": imported.image, "split": imported.split}
+    for what, by_item in texts_by_kind.items():
         found = texts.setdefault(what, {})
         for item, value in by_item.items():
             _put(found, ids.get(item, item), value, imported, what.partition("_")[0])

@@ -15,7 +15,7 @@ from crowdsweep.importing.forms.mturk import read_mturk
 from crowdsweep.importing.forms.peerannot import read_peerannot
 from crowdsweep.importing.forms.potato import read_potato
 from crowdsweep.importing.forms.prodigy import read_prodigy
-from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows
 from crowdsweep.paths import is_file, is_folder
 
 _COLUMNS = ("item", "annotator", "label", "gold", "weight", "text", "image", "features")
@@ -30,12 +30,12 @@ class Form:
     Attributes:
         title: title in one line.
         read: reads a file of this form.
-        asks: fields of `Asked` that the form takes.
+        asks: fields of `FileOptions` that the form takes.
         folders: whether the form also reads a folder.
     """
 
     title: str
-    read: Callable[[Path, Asked], ImportedRows]
+    read: Callable[[Path, FileOptions], ImportedRows]
     asks: tuple[str, ...] = ()
     folders: bool = False
 
@@ -73,7 +73,7 @@ FORMS: Mapping[str, Form] = {
 }
 
 
-def read_form(form: str, path: Path, asked: Asked | None = None) -> ImportedRows:
+def read_form(form: str, path: Path, asked: FileOptions | None = None) -> ImportedRows:
     """Reads a file in one of the forms.
 
     Args:
@@ -88,10 +88,10 @@ def read_form(form: str, path: Path, asked: Asked | None = None) -> ImportedRows
     """
     if form not in FORMS:
         raise UnknownName("form", form, FORMS)
-    asked = asked or Asked()
-    for field in fields(Asked):
-        told = field.name not in _OF_EVERY_FORM and getattr(asked, field.name) is not None
-        if told and field.name not in FORMS[form].asks:
+    asked = asked or FileOptions()
+    for field in fields(FileOptions):
+        is_set = field.name not in _OF_EVERY_FORM and getattr(asked, field.name) is not None
+        if is_set and field.name not in FORMS[form].asks:
             takes = ", ".join(f"--{name}" for name in FORMS[form].asks) or "no such option"
             raise DataError(f"{path}: the form {form} takes {takes}; leave --{field.name} out")
     if not (is_file(path) or (FORMS[form].folders and is_folder(path))):

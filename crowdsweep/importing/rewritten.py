@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from crowdsweep.data.on_disk.doors import opened_text, reading, separator_of
+from crowdsweep.data.on_disk.text_files import opened_text, reading, separator_of
 from crowdsweep.errors import DataError
 from crowdsweep.files import csv_files
 from crowdsweep.importing.delimited import header_of

@@ -114,7 +114,7 @@ class Roles:
     last: str = ""
 
 
-def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
+def roles_of(table: Table, chosen_columns: Mapping[str, str]) -> Roles:
     """Returns the roles of the columns of a table with a row per answer.
 
     Args:
@@ -122,17 +122,17 @@ def roles_of(table: Table, told: Mapping[str, str]) -> Roles:
         told: columns that the user named, by role.
     """
     known = next((names for names in (_exact(table, roles) for roles in _EXACTLY) if names), {})
-    found = {**known, **told}
+    found = {**known, **chosen_columns}
     if "gold" not in found and (gold := [name for name in table.header if is_gold(name)]):
         found["gold"] = min(gold, key=lambda name: not set(_SURELY_GOLD) & set(_words_of(name)))
-    sure = {**told, **known}
+    sure = {**chosen_columns, **known}
     doubts = [*_by_names(table, found), *_better_items(table, found, sure), *_by_contents(table, found, sure)]
     doubts += _said_of_items(table, found, sure)
     last = ""
     if "item" not in found and (last := _last_item(table, found)):
         found["item"] = last
         doubts.remove(_NONE["item"])
-    if "gold" in found and "gold" not in told and not _agrees(table, found):
+    if "gold" in found and "gold" not in chosen_columns and not _agrees(table, found):
         del found["gold"]
     elif "gold" not in found:
         perhaps = [name for name in table.header if name not in found.values() and name.lower() in PERHAPS_GOLD]
@@ -274,12 +274,12 @@ def _by_names(table: Table, found: dict[str, str]) -> Iterator[str]:
                 yield f"{role} may be {' or '.join(map(shown, named[:4]))}"
 
 
-def _better_items(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
+def _better_items(table: Table, found: dict[str, str], chosen_columns: Mapping[str, str]) -> Iterator[str]:
     """Replaces an item column with an ambiguous name by a better one, and yields doubts.
 
     It does so if annotators often answer the same value of the item column again, but hardly ever that of the other.
     """
-    if not {"item", "annotator"} <= found.keys() or "item" in told:
+    if not {"item", "annotator"} <= found.keys() or "item" in chosen_columns:
         return
     if _again(table, found["item"], found["annotator"]) < _OFTEN:
         return
@@ -309,7 +309,7 @@ def _last_item(table: Table, found: Mapping[str, str]) -> str:
     return left[0] if _again(table, left[0], found["annotator"]) < _OFTEN else ""
 
 
-def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -> Iterator[str]:
+def _by_contents(table: Table, found: dict[str, str], chosen_columns: Mapping[str, str]) -> Iterator[str]:
     """Finds the remaining roles by the contents of columns, and yields doubts."""
     for role in ("label", "item", "annotator"):
         if role not in found:
@@ -326,7 +326,7 @@ def _by_contents(table: Table, found: dict[str, str], told: Mapping[str, str]) -
             if len(left) != 1:
                 may = f"{role} may be {' or '.join(map(shown, left[:4]))}"
                 yield may if left else _NONE[role]
-        elif role not in told and not _can_be(table, role, found[role], named=True):
+        elif role not in chosen_columns and not _can_be(table, role, found[role], named=True):
             yield f"{shown(found[role])} does not look like {role}s"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from crowdsweep.data import bounds
 from crowdsweep.data.bounds import LONGEST_NAME
 from crowdsweep.data.dataset import Scale
-from crowdsweep.data.missing import USUAL, Missing, MissingLabels
+from crowdsweep.data.missing import USUAL, MissingLabels, MissingValues
 from crowdsweep.errors import DataError, UnknownName, shown
 from crowdsweep.importing.coded_rows import CodedRows, Row
 
@@ -60,7 +60,7 @@ class ImportedRows:
     ordinal: bool = False
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    missing: Missing = USUAL
+    missing: MissingValues = USUAL
     form: str = ""
     question: str = ""
     about: str = ""
@@ -73,7 +73,7 @@ class ImportedRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class FileOptions:
     """What the user says of a file besides its form.
 
     Attributes:
@@ -93,7 +93,7 @@ class Asked:
     text: str | None = None
     image: str | None = None
     features: tuple[str, ...] | None = None
-    missing: Missing = USUAL
+    missing: MissingValues = USUAL
     scale: Scale | None = None
 
     def chose_nothing(self, cell: str) -> bool:
@@ -101,7 +101,7 @@ class Asked:
         return self.scale == "multilabel" and not cell.strip()
 
 
-def text_of(value: object, expected: str, where: str, missing: Missing) -> str:
+def text_of(value: object, expected: str, where: str, missing: MissingValues) -> str:
     """Returns an id or a label as text: texts unchanged, 3.0 as 3 (numbers have no spelling), true as True.
 
     Raises:
@@ -138,10 +138,10 @@ def _check_characters(text: str, expected: str, where: str) -> None:
             ) from None
 
 
-class Gathering:
+class RowCollector:
     """Gathers the answers of one file."""
 
-    def __init__(self, source: Path, missing: Missing = USUAL) -> None:
+    def __init__(self, source: Path, missing: MissingValues = USUAL) -> None:
         self.source, self.missing = source, missing
         self.notes: list[str] = []
         self.question, self.about = "", ""
@@ -258,7 +258,7 @@ class Gathering:
         if names:
             rows = [row._replace(annotator=names.get(row.annotator, row.annotator)) for row in rows]
         left_out = [f"{what} left out: {number}" for what, number in self._left_out.items()]
-        left_out += told_not_given(self._not_given)
+        left_out += note_not_given(self._not_given)
         if not rows:
             told = [*self.notes, *left_out]
             why = f" ({'; '.join(told)})" if told else ""
@@ -279,7 +279,7 @@ class Gathering:
         )
 
 
-def told_not_given(left_out: MissingLabels) -> list[str]:
+def note_not_given(left_out: MissingLabels) -> list[str]:
     """Returns a list with a sentence on the answers without a label; empty if there are none."""
     if not left_out.counts:
         return []
@@ -288,7 +288,7 @@ def told_not_given(left_out: MissingLabels) -> list[str]:
     return [told + ", ".join(left_out.words()[:5]) + kept]
 
 
-def told_chose_nothing(number: int) -> list[str]:
+def note_chose_nothing(number: int) -> list[str]:
     """Returns a list with a sentence on the multi-label answers that chose no class; empty if there are none."""
     told = "answers are empty, and mean that their annotator chose no class; remove rows without an answer"
     return [f"{number:,} {told}"] if number else []

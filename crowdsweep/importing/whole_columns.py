@@ -13,20 +13,20 @@ import numpy as np
 import pyarrow as pa
 
 from crowdsweep.data import bounds
-from crowdsweep.data.missing import Missing, MissingLabels
+from crowdsweep.data.missing import MissingLabels, MissingValues
 from crowdsweep.data.on_disk import tables
-from crowdsweep.data.on_disk.doors import opened_text, separator_of
 from crowdsweep.data.on_disk.tables import Column
+from crowdsweep.data.on_disk.text_files import opened_text, separator_of
 from crowdsweep.errors import DataError
 from crowdsweep.importing.coded_rows import CodedRows
 from crowdsweep.importing.delimited import header_of, kind_of
-from crowdsweep.importing.rows import Asked, ImportedRows, told_chose_nothing, told_not_given
+from crowdsweep.importing.rows import FileOptions, ImportedRows, note_chose_nothing, note_not_given
 
 _BLOCK_BYTES = 1 << 24
 _QUOTE, _BYTE_ORDER_MARK, _GZIP = ord('"'), b"\xef\xbb\xbf", b"\x1f\x8b"
 
 
-def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
+def read_whole_columns(path: Path, asked: FileOptions) -> ImportedRows | None:
     """Returns the answers of a table; None if the table has to be read row by row.
 
     Args:
@@ -56,7 +56,9 @@ def read_whole_columns(path: Path, asked: Asked) -> ImportedRows | None:
     return _taken(path, whole, asked, first_line if lines_known else None)
 
 
-def _taken(path: Path, whole: dict[str, Column], asked: Asked, first: tuple[str, int] | None) -> ImportedRows | None:
+def _taken(
+    path: Path, whole: dict[str, Column], asked: FileOptions, first: tuple[str, int] | None
+) -> ImportedRows | None:
     """Returns the answers in these columns; None if any of them must be refused or reported by its line.
 
     Args:
@@ -78,7 +80,7 @@ def _taken(path: Path, whole: dict[str, Column], asked: Asked, first: tuple[str,
     items, not_given = item.texts, MissingLabels()
     empty = np.array([asked.chose_nothing(text) for text in label.texts], dtype=bool)
     nothing = missing.among(label.texts) & ~empty
-    chose_nothing = told_chose_nothing(int(empty[label.codes].sum()))
+    chose_nothing = note_chose_nothing(int(empty[label.codes].sum()))
     if nothing.any():
         gone = nothing[label.codes]
         if first is None or gone.all():
@@ -97,12 +99,12 @@ def _taken(path: Path, whole: dict[str, Column], asked: Asked, first: tuple[str,
         source=path,
         rows=CodedRows(item=item, annotator=annotator, label=label.codes, labels=labels, weight=weight),
         items=items,
-        notes=[*chose_nothing, *told_not_given(not_given)],
+        notes=[*chose_nothing, *note_not_given(not_given)],
         missing=missing,
     )
 
 
-def _weights(column: Column, missing: Missing) -> Column | None:
+def _weights(column: Column, missing: MissingValues) -> Column | None:
     """Returns weights without surrounding spaces, empty if missing; None if any is not a valid weight."""
     texts = ["" if missing(text) else text.strip() for text in column.texts]
     if not all(is_positive(text) for text in texts if text):

@@ -14,7 +14,7 @@ could, the verdict is `unclear`.
 
 An annotator with a systematic error, such as a rater who is always two steps too strict, looks like a spammer in this
 test although the answers depend on the items. So suspects take a second test: whether their answers and the others'
-beliefs are associated in any way (`_hang_together`).
+beliefs are associated in any way (`_association_p`).
 
 `bits` is the information of one label about an item that has no other label: the mutual information of class and
 answer. It is the value of an experiment by Lindley (1956, "On a measure of the information provided by an experiment",
@@ -34,8 +34,8 @@ from scipy import stats
 from crowdsweep.arrays import Confusions, ItemProbs, normalised_rows, ratio
 from crowdsweep.labelling.accuracies import accuracies
 from crowdsweep.labelling.crowd import Crowd, learned_matrices
+from crowdsweep.labelling.leave_one_out import Answers, Codes
 from crowdsweep.labelling.next_items import gains
-from crowdsweep.labelling.others import Answers, Codes
 
 SURE = 0.005  # p below which answers count as dependent on the items: one of two hundred spammers slips through
 _ROUNDING = 1e-9  # rounding error of the others' posterior of an item
@@ -108,15 +108,15 @@ def _facts(part: Answers, crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
     n_answers = np.bincount(part.place, minlength=len(part.code))
     weight = part.sums(part.weight)
     as_crowd = part.others @ crowd.matrix
-    by_crowd = _standing(part, (part.others * as_crowd).sum(axis=1), part.sums(as_crowd) / n_answers[:, None])
-    standing = _standing(part, believed, part.sums(given_shares) / n_answers[:, None])
+    by_crowd = _permutation_z(part, (part.others * as_crowd).sum(axis=1), part.sums(as_crowd) / n_answers[:, None])
+    standing = _permutation_z(part, believed, part.sums(given_shares) / n_answers[:, None])
     matrices, expected = learned_matrices(part, crowd.matrix)
     wrong = ((part.others @ crowd.errors) * given_shares).sum(axis=1)
     accuracy, low, high = accuracies(part.place, believed, wrong, part.weight, 1.0 / crowd.temperature)
     p, below_crowd = 2.0 * stats.norm.sf(np.abs(standing)), stats.norm.sf(by_crowd - standing)
     for doubted in np.flatnonzero((p >= SURE) & (below_crowd < RARELY)):
         its = slice(*np.searchsorted(part.place, [doubted, doubted + 1]))
-        p[doubted] = min(p[doubted], _hang_together(part.others[its], given_shares[its]))
+        p[doubted] = min(p[doubted], _association_p(part.others[its], given_shares[its]))
     place, true, given = np.nonzero(expected)
     counted = part.counts()
     consensus = part.weight * (part.others.argmax(axis=1) == part.answer)
@@ -154,7 +154,7 @@ def spammer_scores(confusions: Confusions) -> Column:
     return (size * squares - sums) / (size * (size - 1))
 
 
-def _standing(
+def _permutation_z(
     answers: Answers, believed: Float64[np.ndarray, " rows"], given: Float64[np.ndarray, "n answers"]
 ) -> Column:
     """Returns each annotator's z-score in the permutation test: by how many standard deviations the others believe the
@@ -178,7 +178,7 @@ def _standing(
     return ratio(answers.sums(believed) - n * mean, np.sqrt(variance), at_zero=0.0)
 
 
-def _hang_together(believed: Float64[np.ndarray, "rows answers"], given: Float64[np.ndarray, "rows answers"]) -> float:
+def _association_p(believed: Float64[np.ndarray, "rows answers"], given: Float64[np.ndarray, "rows answers"]) -> float:
     """Returns the p-value of the test that answers are independent of the others' beliefs. The statistic is that of
     general association (Landis, Heyman and Koch 1978), whose permutation distribution is approximately chi-squared."""
     spaces: list[np.ndarray] = []

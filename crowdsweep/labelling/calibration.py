@@ -24,7 +24,15 @@ from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.questions import questions_of
-from crowdsweep.labelling.temperature import TEMPERATURES, Unseen, curve, every, mean_temperature, prior, tempered
+from crowdsweep.labelling.temperature import (
+    TEMPERATURES,
+    Unseen,
+    curve,
+    evenly_spaced,
+    mean_temperature,
+    prior,
+    tempered,
+)
 from crowdsweep.metrics.items import as_binary
 from crowdsweep.seeds import SeedStream
 
@@ -221,7 +229,9 @@ def _of_items(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | None
 
 def _unseen(rows: Annotations, probs: ItemProbs, n_answers: np.ndarray, *, multilabel: bool) -> Unseen:
     questions = questions_of(rows, probs, multilabel=multilabel)
-    some = every(len(questions.question), _most_rows(questions.n_answers))  # before each gets a row of probabilities
+    some = evenly_spaced(
+        len(questions.question), _most_rows(questions.n_answers)
+    )  # before each gets a row of probabilities
     question = questions.question[some]
     return Unseen(
         probs=questions.posterior[question],

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Strict, StringConstraints
 from safetensors.numpy import load
 
 from crowdsweep.data.bounds import LONGEST_NAME, MOST_CLASSES, MOST_NUMBERS
-from crowdsweep.data.on_disk.doors import bytes_of, reading
+from crowdsweep.data.on_disk.text_files import bytes_of, reading
 from crowdsweep.errors import BadInput, shortened
 from crowdsweep.files.typed import Expected, Many, Text, Whole, WrongValue, read_as
 
@@ -96,25 +96,25 @@ def read_classifier_description(folder: Path) -> ClassifierDescription:
     content = bytes_of(path, _MOST_BYTES, _WHAT).decode("utf-8", "backslashreplace")  # such an escape is no valid JSON
     with reading(path, _WHAT):
         try:
-            told = read_as(ClassifierDescription, json.loads(content))
-            if told.format < FORMAT:
-                told = replace(told, digests=None)
-            _check_together(told)
+            description = read_as(ClassifierDescription, json.loads(content))
+            if description.format < FORMAT:
+                description = replace(description, digests=None)
+            _check_together(description)
         except WrongValue as error:
             raise _wrong(path, error.field, error.expected, error.got) from error
-    return told
+    return description
 
 
-def _check_together(told: ClassifierDescription) -> None:
+def _check_together(description: ClassifierDescription) -> None:
     """Checks conditions that involve several fields.
 
     Raises:
         WrongValue: the fields contradict each other.
     """
-    widths = told.network.widths
-    if len(told.fits) * sum(inner * outer for inner, outer in pairwise(widths)) > MOST_NUMBERS:
+    widths = description.network.widths
+    if len(description.fits) * sum(inner * outer for inner, outer in pairwise(widths)) > MOST_NUMBERS:
         raise WrongValue("network.widths", f"at most {MOST_NUMBERS:,} weights in all fits", widths)
-    for name in told.fits:
+    for name in description.fits:
         if (
             name in (".", "..", DESCRIPTION)
             or len(name.encode()) > _LONGEST_FILE
@@ -122,13 +122,13 @@ def _check_together(told: ClassifierDescription) -> None:
             or "\0" in name
         ):
             raise WrongValue("fits", "names of files in this folder", name)
-    if len(told.classes) != widths[-1]:
-        raise WrongValue("classes", f"{widths[-1]} names, one for each output of the network", len(told.classes))
+    if len(description.classes) != widths[-1]:
+        raise WrongValue("classes", f"{widths[-1]} names, one for each output of the network", len(description.classes))
     for key, known in (("activation", "relu"), ("output", "softmax")):
-        if told.format == FORMAT and not getattr(told.network, key):
+        if description.format == FORMAT and not getattr(description.network, key):
             raise WrongValue(f"network.{key}", repr(known), None)
-    if told.format == FORMAT and set(told.digests or ()) != set(told.fits):
-        raise WrongValue("digests", "the SHA-256 of each file of weights", told.digests)
+    if description.format == FORMAT and set(description.digests or ()) != set(description.fits):
+        raise WrongValue("digests", "the SHA-256 of each file of weights", description.digests)
 
 
 def read_weights(

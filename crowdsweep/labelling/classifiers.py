@@ -142,11 +142,11 @@ def load_classifier(folder: str | Path) -> SavedClassifier:
         BadInput: the folder holds something else, or some of its content was damaged or changed.
     """
     place = Path(folder)
-    told = read_classifier_description(place)
-    network = DenseNetwork(widths=tuple(told.network.widths))
-    digests = told.digests or {}
-    fits = [_loaded(place / name, network, digests.get(name)) for name in told.fits]
-    return SavedClassifier(class_names=tuple(told.classes), fits=fits)
+    about = read_classifier_description(place)
+    network = DenseNetwork(widths=tuple(about.network.widths))
+    digests = about.digests or {}
+    fits = [_loaded(place / name, network, digests.get(name)) for name in about.fits]
+    return SavedClassifier(class_names=tuple(about.classes), fits=fits)
 
 
 def _loaded(path: Path, network: DenseNetwork, digest: str | None) -> PlainClassifier:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, normalised_rows
-from crowdsweep.labelling.others import Answers
+from crowdsweep.labelling.leave_one_out import Answers
 from crowdsweep.labelling.temperature import Unseen, curve, mean_temperature, said_by
 
 _STEPS, _CROWD_STEPS = 15, 50  # of EM

@@ -12,14 +12,14 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.labelling.against_gold import AgainstGold, contradictions, gold_of_annotators, gold_of_questions
 from crowdsweep.labelling.annotators import AnnotatorFacts, annotator_facts
 from crowdsweep.labelling.calibration import answers_per_item
-from crowdsweep.labelling.coins import ends_by_accuracy
 from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.fitted import Fitted, fit_everything
 from crowdsweep.labelling.labelled import Labelled
+from crowdsweep.labelling.leave_one_out import CHUNK_ENTRIES, Matrices, answers_alone, leave_one_out_answers
 from crowdsweep.labelling.many_classes import MANY_CLASSES, NOTE, gains_of_one_coin, one_coins
-from crowdsweep.labelling.next_items import gains, whom_to_ask
-from crowdsweep.labelling.others import CHUNK_ENTRIES, Matrices, answers_alone, answers_and_others
-from crowdsweep.labelling.pairs import alike_beyond, correlated_errors
+from crowdsweep.labelling.next_items import annotators_to_ask, gains
+from crowdsweep.labelling.one_coin_intervals import one_coin_intervals
+from crowdsweep.labelling.pairs import correlated_errors, excess_agreement
 from crowdsweep.labelling.questions import Questions, questions_of
 from crowdsweep.labelling.tables import JOIN, escaped, texts_at
 from crowdsweep.models import registered
@@ -66,15 +66,15 @@ def crowd_tables(labelled: Labelled) -> CrowdTables:
     believed = questions_of(annotations, labelled.of_items(fitted.code), multilabel=multilabel)
     witness = None if annotations.anonymous else _who_knows_annotators(fitted, questions)
     matrices = None if witness is None else witness.confusion
-    chunks = answers_and_others(questions, matrices)
+    chunks = leave_one_out_answers(questions, matrices)
     crowd = crowd_of(chunks, questions.n_answers)
-    told = gains(believed.posterior, crowd.matrix)
+    item_gains = gains(believed.posterior, crowd.matrix)
     notes = [_flagged(fitted)]
     if witness is None:
-        next_items = _next_table(fitted, told, None, ())
+        next_items = _next_table(fitted, item_gains, None, ())
         return CrowdTables(annotators=None, confusion=None, next_items=next_items, notes=list(filter(None, notes)))
     facts = annotator_facts(chunks, crowd, questions.shares)
-    low, high = ends_by_accuracy(questions, crowd, facts.code, facts.accuracy)
+    low, high = one_coin_intervals(questions, crowd, facts.code, facts.accuracy)
     facts = replace(facts, low=np.minimum(facts.low, low), high=np.maximum(facts.high, high))
     against = gold_of_annotators(fitted, questions, facts.code)
     names = [dataset.annotator_names[int(code)] for code in facts.code]
@@ -86,7 +86,7 @@ def crowd_tables(labelled: Labelled) -> CrowdTables:
     return CrowdTables(
         annotators=_annotators_table(facts, questions.kinds, names, answers, witness.model, against),
         confusion=_confusion_table(facts, dataset, answers),
-        next_items=_next_table(fitted, told, believed, facts.code if not multilabel else (), matrices),
+        next_items=_next_table(fitted, item_gains, believed, facts.code if not multilabel else (), matrices),
         temperature=crowd.temperature,
         notes=list(filter(None, notes)),
     )
@@ -114,7 +114,7 @@ def _of_many_classes(labelled: Labelled) -> CrowdTables:
         next_items = _next_table(fitted, gain(_ACCURACY), None, ())
         return CrowdTables(annotators=None, confusion=None, next_items=next_items, notes=[NOTE])
     found = one_coins(annotations)
-    told = gain(float(np.average(found.accuracy, weights=found.answers)))
+    item_gains = gain(float(np.average(found.accuracy, weights=found.answers)))
     against = gold_of_annotators(fitted, questions_of(annotations, fitted.item_probs, multilabel=False), found.code)
     annotators = {
         "annotator": texts_at(dataset.annotator_names, found.code),
@@ -127,7 +127,7 @@ def _of_many_classes(labelled: Labelled) -> CrowdTables:
     return CrowdTables(
         annotators=pa.Table.from_pydict(annotators),
         confusion=None,
-        next_items=_next_table(fitted, told, None, ()),
+        next_items=_next_table(fitted, item_gains, None, ()),
         notes=[NOTE],
     )
 
@@ -135,7 +135,7 @@ def _of_many_classes(labelled: Labelled) -> CrowdTables:
 def _correlated_error_words(fitted: Fitted, questions: Questions, matrices: Matrices) -> str:
     names = fitted.dataset.annotator_names
     by_gold = correlated_errors(questions, gold_of_questions(fitted, questions), names)
-    return alike_beyond(questions, matrices, names) if by_gold is None else by_gold
+    return excess_agreement(questions, matrices, names) if by_gold is None else by_gold
 
 
 def _who_knows_annotators(fitted: Fitted, questions: Questions) -> Fitted:
@@ -197,13 +197,13 @@ def _confusion_table(facts: AnnotatorFacts, dataset: CrowdDataset, answers: Sequ
 
 def _next_table(
     fitted: Fitted,
-    told: Float64[np.ndarray, " questions"],
+    item_gains: Float64[np.ndarray, " questions"],
     questions: Questions | None,
     code: np.ndarray | Sequence[int],
     matrices: Matrices | None = None,
 ) -> pa.Table:
     dataset, n_items = fitted.dataset, fitted.training.n_items
-    gain = told.reshape(n_items, -1).sum(axis=1)  # multi-label: the sum over the classes of an item
+    gain = item_gains.reshape(n_items, -1).sum(axis=1)  # multi-label: the sum over the classes of an item
     order = np.argsort(-gain, kind="stable")
     answers = answers_per_item(fitted.training.annotations, multilabel=dataset.scale == "multilabel").astype(np.int64)
     columns: dict[str, Any] = {
@@ -212,7 +212,7 @@ def _next_table(
         "answers": answers[order],
     }
     if questions is not None and matrices is not None and len(code):
-        asked = whom_to_ask(questions, order[:_MOST_ASKED], matrices, np.asarray(code))
+        asked = annotators_to_ask(questions, order[:_MOST_ASKED], matrices, np.asarray(code))
         called = {one: escaped(dataset.annotator_names[one]) for one in {one for ones in asked for one in ones}}
         names = [JOIN.join(called[one] for one in ones) for ones in asked]
         columns["ask"] = names + [""] * (n_items - len(names))

@@ -17,7 +17,7 @@ from crowdsweep.data.dataset import LEAVES_OUT, CrowdDataset, Items, Scalar, Tra
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.labelling.many_classes import MANY_CLASSES
 from crowdsweep.models import registered
-from crowdsweep.models._votes import agreement, exchanged_classes, surely_in_order
+from crowdsweep.models._votes import agreement, permuted_classes, surely_in_order
 from crowdsweep.models.contract import FitContext, FitResult, Predictor, fit_unchecked
 from crowdsweep.models.needs import check_needs
 from crowdsweep.models.progress import still_improves
@@ -206,7 +206,7 @@ def _aligned(result: FitResult, trial: TrialData) -> AlignedFit:
     if result.item_probs.shape[1] > MANY_CLASSES and surely_in_order(annotations, result.item_probs):
         return AlignedFit(result=result, order=None)
     votes = annotations.label_distribution()[answered]
-    order = exchanged_classes(agreement(votes, result.item_probs[answered]), len(votes))
+    order = permuted_classes(agreement(votes, result.item_probs[answered]), len(votes))
     return AlignedFit(result=result, order=order)
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from crowdsweep.data import catalogue
-from crowdsweep.errors import BadInput, NotWritten, error_words
+from crowdsweep.errors import BadInput, WriteFailed, error_words
 from crowdsweep.files.csv_files import write_safe_table
 from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.chosen import Chosen
@@ -56,7 +56,7 @@ def label_chosen(
         BadInput: the folder cannot be used, the dataset has changed since the sweep, the model cannot take it, or an
             export cannot hold its labels.
         FitFailed: a fit failed.
-        NotWritten: as for `write_labels`.
+        WriteFailed: as for `write_labels`.
     """
     check_folder(folder)  # before the fit, which may take long
     tell(f"{chosen.model}: {chosen.why}")
@@ -135,7 +135,7 @@ def write_labels(
 
     Raises:
         BadInput: a form of another tool cannot hold these labels, or a file is in the way.
-        NotWritten: the folder cannot be written, or another process is writing there.
+        WriteFailed: the folder cannot be written, or another process is writing there.
     """
     facts = _facts(labelled, crowd)
     try:
@@ -147,7 +147,7 @@ def write_labels(
                 recipe = _recipe(labelled.fitted, about, {**facts, "files": files})
                 (fresh / RECIPE).write_text(recipe, encoding="utf-8")
     except OSError as error:
-        raise NotWritten(
+        raise WriteFailed(
             f"{folder}: could not be written ({error_words(error)}); nothing there was changed. Correct "
             f"that, then label again"
         ) from error

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from crowdsweep.errors import BadInput, NotOurs
+from crowdsweep.errors import BadInput, ForeignFile
 from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import content_of, names_below
 from crowdsweep.files.names import NoName, inside
 from crowdsweep.files.owned import Kind, check_owned
 from crowdsweep.labelling.recipe import LARGEST, RECIPE, recipe_of
-from crowdsweep.paths import check_path, is_file, is_folder, stands
+from crowdsweep.paths import check_path, is_file, is_folder, lexists
 from crowdsweep.record.fetched import check_place
 from crowdsweep.record.store_files import JOURNAL_FILE
 from crowdsweep.record.store_uri import Store
@@ -49,7 +49,7 @@ def check_folder(folder: Store) -> None:
         check_place(folder, LABELS)
         return
     check_path(folder, "a folder")
-    if stands(folder) and not is_folder(folder):
+    if lexists(folder) and not is_folder(folder):
         raise BadInput(f"{folder}: expected a new or empty folder, or one of labels, got a file")
     root, parts = place_of(folder)
     try:
@@ -75,7 +75,7 @@ def _adopted(folder: int, where: str) -> Iterable[str]:
         return ()
     files = _files_told(folder)
     if files is None:
-        raise NotOurs(
+        raise ForeignFile(
             f"{where}: expected a new or empty folder, or one of labels, got one that holds other files "
             f"({', '.join(sorted(there)[:3])}{', …' if len(there) > 3 else ''})"
         )

@@ -11,7 +11,7 @@ from crowdsweep.data.dataset import CrowdDataset, Gold
 from crowdsweep.data.on_disk.tables import Names
 from crowdsweep.labelling.calibration import Calibrations, answers_per_item, calibrate
 from crowdsweep.labelling.fitted import Fitted
-from crowdsweep.labelling.others import CHUNK_ENTRIES
+from crowdsweep.labelling.leave_one_out import CHUNK_ENTRIES
 from crowdsweep.models._em import chunks
 
 Rows = slice | Int64[np.ndarray, " rows"]

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from crowdsweep.arrays import LOG_FLOOR, ItemProbs
-from crowdsweep.labelling.others import Matrices
+from crowdsweep.labelling.leave_one_out import Matrices
 from crowdsweep.labelling.questions import Questions
 
 CANDIDATES = 50
@@ -32,7 +32,7 @@ def gains(
     return np.maximum(_entropy(posterior @ confusion) - _entropy(confusion) @ posterior.T, 0.0)
 
 
-def whom_to_ask(
+def annotators_to_ask(
     questions: Questions,
     wanted: Int64[np.ndarray, " wanted"],
     matrices: Matrices,
@@ -61,8 +61,8 @@ def whom_to_ask(
     found: list[list[int]] = []
     for start in range(0, len(wanted), CHUNK):
         part = wanted[start : start + CHUNK]
-        told = np.stack([gains(questions.posterior[part], matrix) for matrix in known], axis=1)
-        for question, order in zip(part.tolist(), np.argsort(-told, axis=1, kind="stable"), strict=True):
+        item_gains = np.stack([gains(questions.posterior[part], matrix) for matrix in known], axis=1)
+        for question, order in zip(part.tolist(), np.argsort(-item_gains, axis=1, kind="stable"), strict=True):
             free = [annotator for annotator in best[order].tolist() if (question, annotator) not in pairs]
             found.append(free[:ASKED])
     return found

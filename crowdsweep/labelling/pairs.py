@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from scipy import special, stats
 
-from crowdsweep.labelling.others import Matrices, total_and_said
+from crowdsweep.labelling.leave_one_out import Matrices, total_and_said
 from crowdsweep.labelling.questions import Questions
 
 _MOST = 80  # annotators who are compared: those with the most answers
@@ -68,7 +68,7 @@ def correlated_errors(questions: Questions, truth: Int64[np.ndarray, " questions
     )
 
 
-def alike_beyond(questions: Questions, matrices: Matrices, names: Sequence[str]) -> str:
+def excess_agreement(questions: Questions, matrices: Matrices, names: Sequence[str]) -> str:
     """Returns a message that names the pairs who agree more often than the model allows; empty where there are none."""
     most, alone = _with_most(questions, np.ones(len(questions.question), dtype=bool))
     total, said = total_and_said(questions, matrices, most, alone)

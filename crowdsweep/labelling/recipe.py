@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator
 
-from crowdsweep.data.on_disk.doors import bytes_of, reading
+from crowdsweep.data.on_disk.text_files import bytes_of, reading
 from crowdsweep.errors import BadInput, shortened
 from crowdsweep.files.typed import Many, Text, WrongValue, read_as
 
@@ -30,7 +30,7 @@ def _in_this_folder(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrationTold:
+class CalibrationRecord:
     """The calibration of probabilities, as a recipe describes it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Recipe:
     dataset: Text
     fingerprint: Text = ""
     files: Many[Annotated[Text, AfterValidator(_in_this_folder)]] = ()
-    calibration: CalibrationTold = CalibrationTold()
+    calibration: CalibrationRecord = CalibrationRecord()
     notes: Many[Text] = ()
     says: Many[str] = ()
 
@@ -82,13 +82,13 @@ def recipe_of(path: Path, content: bytes) -> Recipe:
         _check_nesting(path, text)
         loader = _LOADER(text)
         try:
-            told: Any = loader.get_single_data()
+            loaded: Any = loader.get_single_data()
         finally:
             loader.dispose()
-    if not isinstance(told, dict):
-        raise _wrong(path, "its content", "keys with a value each", told)
+    if not isinstance(loaded, dict):
+        raise _wrong(path, "its content", "keys with a value each", loaded)
     try:
-        return read_as(Recipe, {**{str(key): value for key, value in told.items()}, "says": list(map(str, told))})
+        return read_as(Recipe, {**{str(key): value for key, value in loaded.items()}, "says": list(map(str, loaded))})
     except WrongValue as error:
         raise _wrong(path, error.field, error.expected, error.got) from error
 

@@ -51,7 +51,7 @@ class Unseen:
 
     def thinned(self, most: int) -> "Unseen":
         """Returns at most `most` rows, evenly spaced."""
-        some = every(len(self.answer), most)
+        some = evenly_spaced(len(self.answer), most)
         return Unseen(
             probs=self.probs[some],
             n_answers=self.n_answers[some],
@@ -62,7 +62,7 @@ class Unseen:
         )
 
 
-def every(n_rows: int, most: int) -> slice:
+def evenly_spaced(n_rows: int, most: int) -> slice:
     """Returns a slice that takes at most `most` of `n_rows` rows, evenly spaced."""
     return slice(None, None, -(-n_rows // most) or 1)
 

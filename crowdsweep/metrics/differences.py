@@ -29,7 +29,7 @@ from crowdsweep.metrics.intervals import (
     p_value,
     standard_error_of,
 )
-from crowdsweep.metrics.known import info_of
+from crowdsweep.metrics.metric_table import info_of
 from crowdsweep.metrics.permutation import sign_flip_p, signed_rank_p
 
 FEW_ITEMS = 30

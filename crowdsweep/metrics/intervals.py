@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 from scipy import special
 
-from crowdsweep.metrics.known import Goal, info_of
+from crowdsweep.metrics.metric_table import Goal, info_of
 
 CONFIDENCE = 0.95
 FEWEST_FOR_SKEWNESS = 5  # with fewer seeds a third moment says nothing

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from crowdsweep.metrics.known import ACCURACY, HELDOUT, ITEM_METRICS, KL, Goal, metric_kind
+from crowdsweep.metrics.metric_table import ACCURACY, HELDOUT, ITEM_METRICS, KL, Goal, metric_kind
 from crowdsweep.metrics.wording import goal_of
 
 

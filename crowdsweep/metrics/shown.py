@@ -3,7 +3,7 @@
 import math
 
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import COSTS, HELDOUT, SECONDS, info_of
+from crowdsweep.metrics.metric_table import COSTS, HELDOUT, SECONDS, info_of
 from crowdsweep.metrics.wording import is_share, words
 from crowdsweep.units import show_seconds
 

@@ -1,6 +1,6 @@
 """A metric's goal, words and unit, by its full name; all from the table (`known`)."""
 
-from crowdsweep.metrics.known import CountMetric, Goal, info_of, metric_kind
+from crowdsweep.metrics.metric_table import CountMetric, Goal, info_of, metric_kind
 
 
 def goal_of(metric: str) -> Goal | None:

@@ -8,7 +8,7 @@ from jaxtyping import Int64
 
 from crowdsweep.models._em import ConfusionColumns
 from crowdsweep.models._stacked import StackedCrowds
-from crowdsweep.models.checkpoints import State, taken
+from crowdsweep.models.checkpoints import State, checked_array
 
 
 def columns_at(crowds: StackedCrowds, columns: ConfusionColumns, replicas: Sequence[int]) -> ConfusionColumns:
@@ -38,7 +38,9 @@ def columns_of(state: State, like: ConfusionColumns) -> ConfusionColumns:
     Raises:
         CheckpointRefused: they are of another crowd.
     """
-    return ConfusionColumns(**{one.name: taken(state, one.name, getattr(like, one.name).shape) for one in fields(like)})
+    return ConfusionColumns(
+        **{one.name: checked_array(state, one.name, getattr(like, one.name).shape) for one in fields(like)}
+    )
 
 
 def joined(parts: Sequence[slice]) -> Int64[np.ndarray, " places"]:

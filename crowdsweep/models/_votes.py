@@ -33,7 +33,7 @@ def agreement(votes: ItemProbs, item_probs: ItemProbs) -> Agreement:
     return votes.T @ winners(item_probs) / max(len(votes), 1)
 
 
-def exchanged_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " classes"] | None:
+def permuted_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " classes"] | None:
     """Returns for each voted class the model's class, where the model has the votes' classes in another order.
 
     None where no other order agrees much better than the model's own.
@@ -50,7 +50,7 @@ def exchanged_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " 
 
 
 def surely_in_order(annotations: Annotations, item_probs: ItemProbs) -> bool:
-    """Whether `exchanged_classes` certainly finds no other order, without a table of classes × classes: even with the
+    """Whether `permuted_classes` certainly finds no other order, without a table of classes × classes: even with the
     best class for each voted class, repeats allowed, the agreement is hardly better. O(items × classes).
     """
     answered = np.flatnonzero(annotations.labels_per_item)

@@ -135,7 +135,7 @@ def _put(part: CheckpointPart, state: TrainingState) -> None:
     part.checkpoint.put(part.training, state)
 
 
-def taken(
+def checked_array(
     state: State, name: str, shape: tuple[int | None, ...] | None = None, dtype: type = np.float64
 ) -> Shaped[np.ndarray, "..."]:
     """Returns a copy of an array of a state.
@@ -161,12 +161,12 @@ def taken(
     return found.copy()
 
 
-def within(name: str, state: State) -> State:
+def with_prefix(name: str, state: State) -> State:
     """Returns a state as a part of a larger one, under a name."""
     return {f"{name}/{key}": array for key, array in state.items()}
 
 
-def part_of(state: State, name: str) -> State:
+def without_prefix(state: State, name: str) -> State:
     """Returns the part of a state that stands under a name."""
     return {key.removeprefix(f"{name}/"): array for key, array in state.items() if key.startswith(f"{name}/")}
 
@@ -185,7 +185,7 @@ def set_generator(generator: np.random.Generator, state: State, name: str) -> No
     Raises:
         CheckpointRefused: there is no such state.
     """
-    words = [int(word) for word in taken(state, name, (6,), np.uint64)]
+    words = [int(word) for word in checked_array(state, name, (6,), np.uint64)]
     kind = generator.bit_generator.state["bit_generator"]
     generator.bit_generator.state = {
         "bit_generator": kind,

@@ -17,7 +17,7 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._batches import StackedRows
 from crowdsweep.models._soft_targets import LossOf, Targets, TrainingRows, soft_targets_loss
-from crowdsweep.models.checkpoints import State, taken
+from crowdsweep.models.checkpoints import State, checked_array
 from crowdsweep.models.contract import Need
 from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.automatic import Auto
@@ -269,7 +269,7 @@ class ClassifierReplicas:
         Raises:
             CheckpointRefused: the values do not fit such a network.
         """
-        values = {one.name: taken(state, one.name, one.shape, np.float32) for one in self.network.parameters()}
+        values = {one.name: checked_array(state, one.name, one.shape, np.float32) for one in self.network.parameters()}
         return NetworkPredictor(network=self.network, values=values, device=self._device)
 
     def predictor(self, replica: int) -> NetworkPredictor:

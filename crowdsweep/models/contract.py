@@ -424,8 +424,8 @@ def _fit_group(
         return _fit(models, data, contexts)
     scaled = {id(part): scales[id(part)].training(part) for part in data}  # what comes twice is held once
     own = [scales[id(part)] for part in data]
-    told = [replace(one, report=_ScaledReport(one.report, scale)) for one, scale in zip(contexts, own, strict=True)]
-    fitted = _fit(models, [scaled[id(part)] for part in data], told)
+    rescaled = [replace(one, report=_ScaledReport(one.report, scale)) for one, scale in zip(contexts, own, strict=True)]
+    fitted = _fit(models, [scaled[id(part)] for part in data], rescaled)
     return [_on_scale(result, scale) for result, scale in zip(fitted, own, strict=True)]
 
 

@@ -43,7 +43,7 @@ from crowdsweep.models.label_likelihood import (
 )
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import Initialiser
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.replicas import Adam, Parameter, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.networks.tensors import PerReplica, take_rows
@@ -88,7 +88,7 @@ class EndToEnd:
     annotators: Mapping[str, Rows]
     log_likelihood: LogLikelihood
     gained: Callable[[Labels, PerClass], PerLabel] | None = None
-    networks: Sequence[Named] = ()
+    networks: Sequence[NamedNetwork] = ()
     parameters: Sequence[Parameter] = ()
 
     def fit(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Trained]:
@@ -97,7 +97,7 @@ class EndToEnd:
         Raises:
             FitFailed: a data set has no label, or more annotators than parameters for each of them fit into memory.
         """
-        network = Named(name="classifier", network=self.classifier.build(data[0]))
+        network = NamedNetwork(name="classifier", network=self.classifier.build(data[0]))
         networks = [network, *self.networks]
         own = [parameter for one in networks for parameter in one.parameters()]
         width = sum(rows.width for rows in self.annotators.values())
@@ -112,7 +112,7 @@ class EndToEnd:
 
     def _fit_together(
         self,
-        networks: Sequence[Named],
+        networks: Sequence[NamedNetwork],
         data: Sequence[TrainingData],
         answers: Sequence[ActiveAnswers],
         contexts: Sequence[FitContext],
@@ -193,7 +193,7 @@ class StepLabels:
             self._taken[name] = self._values.distinct_rows(name, self._seen.annotator, self._seen.place)
         return self._taken[name]
 
-    def outputs(self, network: Named) -> PerRow:
+    def outputs(self, network: NamedNetwork) -> PerRow:
         logits = network.logits(self._values, self._inputs, self._batch)
         return take_rows(logits.transpose(1, 2).flatten(0, 1), self._seen.item)
 

@@ -33,7 +33,7 @@ from crowdsweep.models.classifier import NetworkPredictor
 from crowdsweep.models.contract import FitResult
 from crowdsweep.models.label_likelihood import Distinct, LogLikelihood, PerRow, Shared, Which
 from crowdsweep.models.lazy_torch import torch, without_gradients
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.trainer import Snapshot
 
 
@@ -58,7 +58,7 @@ class FittedLabels:
         distinct, which = np.unique(self.place, return_inverse=True)
         return self.trained.tensor(self.trained.rows(name)[distinct]), self.trained.tensor(which)
 
-    def outputs(self, network: Named) -> PerRow:
+    def outputs(self, network: NamedNetwork) -> PerRow:
         return self.trained.tensor(self.trained.outputs[network.name][self.item])
 
     def parameter(self, name: str) -> tuple[Shared, Which]:
@@ -83,7 +83,7 @@ class Trained:
     """
 
     likelihood: LogLikelihood
-    networks: Sequence[Named]
+    networks: Sequence[NamedNetwork]
     data: TrainingData
     answers: ActiveAnswers
     predictor: NetworkPredictor

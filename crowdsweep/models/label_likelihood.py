@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float, Int64
 
 from crowdsweep.models.lazy_torch import torch
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 
 PerLabel = Float[torch.Tensor, " labels"]
 PerClass = Float[torch.Tensor, "labels classes"]
@@ -33,7 +33,7 @@ class Labels(Protocol):
         """Returns the rows (`Rows`) of the annotators who gave the labels, and which of them gave each."""
         ...
 
-    def outputs(self, network: Named) -> PerRow:
+    def outputs(self, network: NamedNetwork) -> PerRow:
         """Returns what another network than the classifier gives for the item of each label."""
         ...
 

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar, final
 
 import numpy as np
 
-from crowdsweep.models.checkpoints import State, part_of, taken, within
+from crowdsweep.models.checkpoints import State, checked_array, with_prefix, without_prefix
 
 Kept = TypeVar("Kept")
 
@@ -86,7 +86,7 @@ class History(Generic[Kept]):
             "scores": np.array(self.scores, np.float64),
             "best": np.array([self._best, self._worse_since], np.float64),
             "converged": np.array([self.converged]),
-            **({} if self.kept is None else within("kept", of_kept(self.kept))),
+            **({} if self.kept is None else with_prefix("kept", of_kept(self.kept))),
         }
 
     def restore(self, state: State, kept_of: Callable[[State], Kept]) -> None:
@@ -95,10 +95,10 @@ class History(Generic[Kept]):
         Raises:
             CheckpointRefused: the state does not fit.
         """
-        self.losses = taken(state, "losses", (None,)).tolist()
-        self.scores = taken(state, "scores", (None,)).tolist()
-        best, worse_since = taken(state, "best", (2,))
+        self.losses = checked_array(state, "losses", (None,)).tolist()
+        self.scores = checked_array(state, "scores", (None,)).tolist()
+        best, worse_since = checked_array(state, "best", (2,))
         self._best, self._worse_since = float(best), int(worse_since)
-        self.converged = bool(taken(state, "converged", (1,), np.bool_)[0])
-        kept = part_of(state, "kept")
+        self.converged = bool(checked_array(state, "converged", (1,), np.bool_)[0])
+        kept = without_prefix(state, "kept")
         self.kept = kept_of(kept) if kept else None

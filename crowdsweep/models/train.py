@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from crowdsweep.models.checkpoints import CheckpointPart, CheckpointRefused, State, keep, part_of, within
+from crowdsweep.models.checkpoints import CheckpointPart, CheckpointRefused, State, keep, with_prefix, without_prefix
 from crowdsweep.models.contract import Predictor, Report
 from crowdsweep.models.progress import still_improves
 from crowdsweep.models.schedule import History, Schedule
@@ -65,9 +65,9 @@ def train(
     _restore(trainer, histories, schedule, parts, own)
 
     def state(replica: int, ended: bool) -> State:
-        more = {} if own is None else within("own", own.state(replica))
-        trained = {} if ended else within("trainer", trainer.state(replica))
-        return {**within("history", histories[replica].state(Snapshot.state)), **trained, **more}
+        more = {} if own is None else with_prefix("own", own.state(replica))
+        trained = {} if ended else with_prefix("trainer", trainer.state(replica))
+        return {**with_prefix("history", histories[replica].state(Snapshot.state)), **trained, **more}
 
     while trainer.active:
         stopping: list[int] = []
@@ -116,11 +116,11 @@ def _restore(
         if len(running) > 1 or (running and len(found) < len(parts)):
             found = {replica: state for replica, state in found.items() if state.ended}
     for replica, state in found.items():
-        histories[replica].restore(part_of(state.arrays, "history"), partial(trainer.snapshot_of, replica))
+        histories[replica].restore(without_prefix(state.arrays, "history"), partial(trainer.snapshot_of, replica))
         if own is not None:
-            own.restore(replica, part_of(state.arrays, "own"))
+            own.restore(replica, without_prefix(state.arrays, "own"))
         if not state.ended:
-            trainer.restore(replica, part_of(state.arrays, "trainer"))
+            trainer.restore(replica, without_prefix(state.arrays, "trainer"))
         elif histories[replica].kept is None:
             raise CheckpointRefused("expected the result of an ended training in its saved state, found none")
     trainer.drop([replica for replica, state in found.items() if state.ended])

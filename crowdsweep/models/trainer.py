@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from crowdsweep.models._batches import Batch, blocks_of
-from crowdsweep.models.checkpoints import State, part_of, taken, within
+from crowdsweep.models.checkpoints import State, checked_array, with_prefix, without_prefix
 from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.replicas import Adam, Parameter, ReplicaStack, StackView
 from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
@@ -192,7 +192,9 @@ class ReplicaTrainer:
     def state(self, replica: int) -> State:
         """Returns all that the next epoch of an active replica depends on."""
         place = self._order.index(replica)
-        return {key: array for name, part in self._parts() for key, array in within(name, part.state(place)).items()}
+        return {
+            key: array for name, part in self._parts() for key, array in with_prefix(name, part.state(place)).items()
+        }
 
     def restore(self, replica: int, state: State) -> None:
         """Resumes an active replica from a state.
@@ -202,7 +204,7 @@ class ReplicaTrainer:
         """
         place = self._order.index(replica)
         for name, part in self._parts():
-            part.restore(place, part_of(state, name))
+            part.restore(place, without_prefix(state, name))
 
     def _parts(self) -> Iterator[tuple[str, "ReplicaStack | Shuffler | EmbeddingTables | DropoutMasks"]]:
         """Yields what holds the replicas, by name."""
@@ -220,11 +222,12 @@ class ReplicaTrainer:
             CheckpointRefused: the state does not fit such a replica.
         """
         place = self._order.index(replica)
-        values, tables = part_of(state, "values"), part_of(state, "tables")
+        values, tables = without_prefix(state, "values"), without_prefix(state, "tables")
         return Snapshot(
-            values={one.name: taken(values, one.name, one.shape, np.float32) for one in self._stack.parameters},
+            values={one.name: checked_array(values, one.name, one.shape, np.float32) for one in self._stack.parameters},
             tables={
-                name: taken(tables, name, table.shape_of(place), np.float32) for name, table in self._tables.items()
+                name: checked_array(tables, name, table.shape_of(place), np.float32)
+                for name, table in self._tables.items()
             },
         )
 
@@ -252,4 +255,4 @@ class Snapshot:
 
     def state(self) -> State:
         """Returns what `ReplicaTrainer.snapshot_of` makes it of again."""
-        return {**within("values", self.values), **within("tables", self.tables)}
+        return {**with_prefix("values", self.values), **with_prefix("tables", self.tables)}

@@ -205,14 +205,14 @@ class _Shared:
         unknown = [place for place, split in enumerate(found) if split is None]
         lengths = self._best_lengths([jobs[place] for place in unknown], schedule)
         by_folds = {
-            place: _Split(rows=taught(jobs[place]), length=length)
+            place: _Split(rows=labelled_rows(jobs[place]), length=length)
             for place, length in zip(unknown, lengths, strict=True)
         }
         return [by_folds[place] if split is None else split for place, split in enumerate(found)]
 
     def _split(self, job: TrainingJob, schedule: Schedule) -> _Split | None:
         """Returns what a job trains and validates on; None where its length is to be found by folds."""
-        rows = taught(job)
+        rows = labelled_rows(job)
         if not len(rows):
             raise FitFailed("expected at least one item with a label to train a classifier on, got none")
         if schedule.patience is None:
@@ -254,7 +254,7 @@ class _Shared:
 
 def _folds(job: TrainingJob) -> list[tuple[TrainingJob, _Split]]:
     """Returns the job without each of its folds, which validates."""
-    rows, unit = taught(job), _units(job.data.items)
+    rows, unit = labelled_rows(job), _units(job.data.items)
     units = job.seeds.numpy("folds of the length").permutation(np.unique(unit[rows]))
     found: list[tuple[TrainingJob, _Split]] = []
     for number, part in enumerate(np.array_split(units, min(FOLDS, len(units)))):
@@ -263,11 +263,13 @@ def _folds(job: TrainingJob) -> list[tuple[TrainingJob, _Split]]:
         targets[left] = 0.0
         seeds = job.seeds.child(f"length {number}")
         fold = replace(job, targets=targets, seeds=seeds, report=no_op)
-        found.append((fold, _Split(rows=taught(fold), validation=(job.data.items.take(left), job.targets[left]))))
+        found.append(
+            (fold, _Split(rows=labelled_rows(fold), validation=(job.data.items.take(left), job.targets[left])))
+        )
     return found
 
 
-def taught(job: TrainingJob) -> Int64[np.ndarray, " rows"]:
+def labelled_rows(job: TrainingJob) -> Int64[np.ndarray, " rows"]:
     """Returns the items with a target."""
     return np.flatnonzero(job.targets.sum(axis=1) > 0)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from crowdsweep.metrics.known import metric_kind
+from crowdsweep.metrics.metric_table import metric_kind
 
 BASELINES, CLASSES = "baselines", "class_names"
 MARGINAL, UNIFORM, HISTOGRAM = "marginal", "uniform", "histogram"

@@ -9,11 +9,11 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from crowdsweep.errors import BadInput, NotWritten
-from crowdsweep.files.listed import LIST_FILE, Listed, parsed_list
+from crowdsweep.errors import BadInput, WriteFailed
+from crowdsweep.files.manifest import LIST_FILE, Manifest, parsed_manifest
 from crowdsweep.files.owned import Kind, check_owned
 from crowdsweep.paths import exists
-from crowdsweep.record.objects import Found, Objects
+from crowdsweep.record.objects import ObjectInfo, Objects
 from crowdsweep.record.store_uri import Store, StoreUri
 
 
@@ -27,7 +27,8 @@ def as_folder(place: Store, kind: Kind, *, write: bool = False) -> Generator[Pat
         write: whether to send changed files back when the `with` block ends without an exception.
 
     Raises:
-        BadInput, NotOurs, NotWritten: the `with` block raised it; the place replaces the private folder in the message.
+        BadInput, ForeignFile, WriteFailed: the `with` block raised it; in the message the place replaces the
+            private folder.
         JournalError: the store cannot be read or written.
     """
     if isinstance(place, Path):
@@ -48,7 +49,8 @@ def files_of(place: Store, names: Sequence[str]) -> Generator[Path]:
     Files that do not exist are left out.
 
     Raises:
-        BadInput, NotWritten: the `with` block raised it; the place replaces the private folder in the message.
+        BadInput, WriteFailed: the `with` block raised it; in the message the place replaces the
+            private folder.
         JournalError: the store cannot be read.
     """
     if isinstance(place, Path):
@@ -67,7 +69,7 @@ def check_place(place: StoreUri, kind: Kind) -> None:
     compares the contents of all files.
 
     Raises:
-        NotOurs: a file that crowdsweep does not own is in the way.
+        ForeignFile: a file that crowdsweep does not own is in the way.
         JournalError: the store cannot be read.
     """
     objects = Objects(place)
@@ -100,19 +102,19 @@ def exists_in(place: Store, name: str) -> bool:
 def _private(place: StoreUri) -> Generator[Path]:
     """Yields the path of a temporary folder, not created yet, with the last name of a place.
 
-    In a `BadInput` or `NotWritten`, the place replaces this path in the message.
+    In a `BadInput` or `WriteFailed`, the place replaces this path in the message.
     """
     with tempfile.TemporaryDirectory(prefix="crowdsweep-", ignore_cleanup_errors=True) as above:
         folder = Path(above, place.name)
         try:
             yield folder
-        except (BadInput, NotWritten) as error:
+        except (BadInput, WriteFailed) as error:
             if str(folder) not in str(error):
                 raise
             raise type(error)(str(error).replace(str(folder), str(place))) from error
 
 
-def _there(objects: Objects, kind: Kind) -> list[Found]:
+def _there(objects: Objects, kind: Kind) -> list[ObjectInfo]:
     """Returns the files of this kind of folder in an object store, and the file list."""
     found = [one for inner in ("", *kind.folders) for one in objects.names_in(inner)]
     return [one for one in found if one.name == LIST_FILE or kind.may_write(one.name)]
@@ -121,7 +123,7 @@ def _there(objects: Objects, kind: Kind) -> list[Found]:
 def _named_in(content: bytes | None, kind: Kind) -> frozenset[str]:
     """Returns the names in a file list; empty if it is invalid, which `check_owned` reports."""
     try:
-        return frozenset(parsed_list(content, kind.name, kind.may_write).files)
+        return frozenset(parsed_manifest(content, kind.name, kind.may_write).files)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return frozenset()
 
@@ -156,10 +158,10 @@ def _sent_back(objects: Objects, folder: Path, kind: Kind, before: dict[str, byt
     changed = [name for name, content in after.items() if before.get(name) != content]
     if not changed and before.keys() == after.keys():
         return
-    lists = [parsed_list(one[LIST_FILE], kind.name, kind.may_write) for one in (before, after) if LIST_FILE in one]
+    lists = [parsed_manifest(one[LIST_FILE], kind.name, kind.may_write) for one in (before, after) if LIST_FILE in one]
     names = {name for one in lists for name in one.files}
     both = {name: frozenset[str]().union(*(one.files.get(name, ()) for one in lists)) for name in names}
-    objects.put(LIST_FILE, Listed(kind=kind.name, files=both).content())
+    objects.put(LIST_FILE, Manifest(kind=kind.name, files=both).content())
     objects.remove([name for name in kind.last if name in before])
     for name in sorted(changed, key=lambda name: (name in kind.last, name)):
         if name != LIST_FILE:

@@ -5,7 +5,7 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from crowdsweep.errors import JournalError, NotOurs, error_words
+from crowdsweep.errors import ForeignFile, JournalError, error_words
 from crowdsweep.files.drafts import write_below
 from crowdsweep.record.store_files import JOB_FILE
 
@@ -56,19 +56,19 @@ def write_job(store: Path, note: JobNote) -> None:
     """Writes the note of a job into the folder of a record, which is created if it is missing.
 
     Raises:
-        NotOurs: a file or link of that name exists that is no note.
+        ForeignFile: a file or link of that name exists that is no note.
         JournalError: the note cannot be written.
     """
     place = store / JOB_FILE
     try:
         if place.is_symlink() or (place.exists() and read_job(store) is None):
-            raise NotOurs(
+            raise ForeignFile(
                 f"{place}: expected the note of a job, got something else. Nothing was touched: move it away, or give "
                 f"another folder with --store"
             )
         store.mkdir(parents=True, exist_ok=True)
         write_below(store, (JOB_FILE,), json.dumps(asdict(note)).encode())
-    except NotOurs:
+    except ForeignFile:
         raise
     except OSError as error:
         raise JournalError(

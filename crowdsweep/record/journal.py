@@ -18,12 +18,12 @@ from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.checkpoint_files import CheckpointFiles
 from crowdsweep.record.codec import Decoder, encode
 from crowdsweep.record.events import Event
-from crowdsweep.record.kinds import news, take
+from crowdsweep.record.kinds import apply_event, news_of
 from crowdsweep.record.local import LocalRows
 from crowdsweep.record.object_rows import ObjectRows
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.rows import WAY_ON, Rows
-from crowdsweep.record.state import JournalState, Known
+from crowdsweep.record.state import JournalState, MutableState
 from crowdsweep.record.store_uri import Store, store_named
 from crowdsweep.record.stores import has_journal
 
@@ -51,7 +51,7 @@ class Journal:
         self._rows = open_rows(store, write=True) if rows is None else rows
         self._failed: JournalError | None = None
         self._guard = RLock()
-        self._known = Known()
+        self._known = MutableState()
         self.checkpoints = CheckpointFiles(self._rows, self._guard)
         try:
             _take_all(self._known, self._rows)
@@ -93,7 +93,7 @@ class Journal:
                 self._failed = error
                 raise
             for event in fresh:
-                take(self._known, event)
+                apply_event(self._known, event)
 
     def keep(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
         """Writes the arrays of a trial as files, before the row that refers to them; see `kept_arrays.keep`.
@@ -123,7 +123,7 @@ class Journal:
         """Returns the events to write: those of journalled kinds that bring news, without duplicates."""
         fresh: dict[Hashable, Event] = {}
         for event in events:
-            brought = news(self._known, event)
+            brought = news_of(self._known, event)
             if brought is not None:
                 fresh.setdefault(brought, event)
         return list(fresh.values())
@@ -140,7 +140,7 @@ def read_journal(store: str | Store, *, rows: Rows | None = None) -> JournalStat
         JournalError: there is no journal.
         JournalDamaged: rows before the torn tail cannot be read.
     """
-    known = Known()
+    known = MutableState()
     _take_all(known, open_rows(store, write=False) if rows is None else rows)
     if not known.rows:
         raise JournalError(
@@ -185,7 +185,7 @@ def without_driver(store: Store) -> Generator[None]:
             rows.close()
 
 
-def _take_all(known: Known, rows: Rows) -> None:
+def _take_all(known: MutableState, rows: Rows) -> None:
     """Applies all rows to `known`, with garbage collection off: the many new records contain no garbage."""
     was_on, decoder = gc.isenabled(), Decoder()
     gc.disable()
@@ -197,7 +197,7 @@ def _take_all(known: Known, rows: Rows) -> None:
                 raise JournalDamaged(f"{row.place}: {error}. {WAY_ON}") from error
             except JournalError as error:
                 raise type(error)(f"{row.place}: {error}") from error
-            take(known, event)
+            apply_event(known, event)
     finally:
         if was_on:
             gc.enable()

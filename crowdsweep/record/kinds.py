@@ -24,7 +24,7 @@ from crowdsweep.record.events import (
     TrialPlanned,
 )
 from crowdsweep.record.result import Status, TrialResult
-from crowdsweep.record.state import Known, Role
+from crowdsweep.record.state import MutableState, Role
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,8 @@ class Kind:
     event: type[Any]
     name: str
     version: int
-    take: Callable[[Known, Any], None]
-    news: Callable[[Known, Any], Hashable | None] = lambda known, event: object()  # noqa: ARG005 - each is news
+    take: Callable[[MutableState, Any], None]
+    news: Callable[[MutableState, Any], Hashable | None] = lambda known, event: object()  # noqa: ARG005 - each is news
 
 
 def is_journalled(event: Event) -> bool:
@@ -52,12 +52,12 @@ def is_journalled(event: Event) -> bool:
     return type(event) in BY_EVENT
 
 
-def news(known: Known, event: Event) -> Hashable | None:
+def news_of(known: MutableState, event: Event) -> Hashable | None:
     """Returns what an event adds to the state (`Kind.news`); None for nothing, or for a kind that is not journalled."""
     return BY_EVENT[type(event)].news(known, event) if is_journalled(event) else None
 
 
-def take(known: Known, event: Event) -> None:
+def apply_event(known: MutableState, event: Event) -> None:
     """Applies one event of the journal to the state; O(1)."""
     known.rows += 1
     BY_EVENT[type(event)].take(known, event)
@@ -66,21 +66,21 @@ def take(known: Known, event: Event) -> None:
 # Functions that apply each kind of event to the state, and find out whether it brings news.
 
 
-def _begin(known: Known, event: SweepStarted) -> None:
+def _begin(known: MutableState, event: SweepStarted) -> None:
     known.started.append(event)
     known.status = SweepStatus.RUNNING
 
 
-def _tell_first(known: Known, event: PointsTold) -> None:
+def _warm_start(known: MutableState, event: PointsTold) -> None:
     known.told.setdefault(event.search, event)
 
 
-def _news_of_told(known: Known, event: PointsTold) -> Hashable | None:
+def _news_of_told(known: MutableState, event: PointsTold) -> Hashable | None:
     """Only a search's first told points count, because its proposals depend on them."""
     return None if event.search in known.told else event.search
 
 
-def _propose(known: Known, event: PointProposed) -> None:
+def _propose(known: MutableState, event: PointProposed) -> None:
     asked = known.proposals.setdefault(event.search, [])
     if not asked or asked[-1].number < event.number:
         asked.append(event)
@@ -88,7 +88,7 @@ def _propose(known: Known, event: PointProposed) -> None:
         insort(asked, event, key=_number)
 
 
-def _news_of_proposal(known: Known, event: PointProposed) -> Hashable | None:
+def _news_of_proposal(known: MutableState, event: PointProposed) -> Hashable | None:
     """Each number has one point, the first written; a lost proposal may be written again after later ones."""
     asked = known.proposals.get(event.search, [])
     place = bisect_left(asked, event.number, key=_number)
@@ -100,19 +100,22 @@ def _number(event: PointProposed) -> int:
     return event.number
 
 
-def _news_of_score(known: Known, event: PointScored) -> Hashable | None:
-    told, further = known.values.get(event.search, {}), known.further.get(event.search, {}).get(event.number, ())
-    same = event.number in told and (told[event.number], further) == (event.value, tuple(event.further))
+def _news_of_score(known: MutableState, event: PointScored) -> Hashable | None:
+    known_values, further = (
+        known.values.get(event.search, {}),
+        known.further.get(event.search, {}).get(event.number, ()),
+    )
+    same = event.number in known_values and (known_values[event.number], further) == (event.value, tuple(event.further))
     return None if same else (event.search, event.number, event.value, tuple(event.further))
 
 
-def _score(known: Known, event: PointScored) -> None:
+def _score(known: MutableState, event: PointScored) -> None:
     known.values.setdefault(event.search, {})[event.number] = event.value
     if event.further:
         known.further.setdefault(event.search, {})[event.number] = tuple(event.further)
 
 
-def _select(known: Known, event: PointsSelected) -> None:
+def _select(known: MutableState, event: PointsSelected) -> None:
     known.selected[event.search] = tuple(event.numbers)
 
 
@@ -121,14 +124,14 @@ def _role(event: TrialPlanned) -> Role:
     return Role(phase=spec.phase, label=event.label, dataset=spec.dataset, search=event.search, point=spec.point)
 
 
-def _news_of_plan(known: Known, event: TrialPlanned) -> Hashable | None:
+def _news_of_plan(known: MutableState, event: TrialPlanned) -> Hashable | None:
     spec, earlier = event.spec, known.roles.get(event.spec.key)
     if earlier is not None and _role(event) in earlier:
         return None
     return spec.key, spec.phase, event.label, spec.dataset, event.search
 
 
-def _plan(known: Known, event: TrialPlanned) -> None:
+def _plan(known: MutableState, event: TrialPlanned) -> None:
     key, role = event.spec.key, _role(event)
     earlier = known.roles.get(key, ())
     if role in earlier:
@@ -152,7 +155,7 @@ def _rank(result: TrialResult) -> int:
     return 4
 
 
-def _news_of_finish(known: Known, event: TrialFinished) -> Hashable | None:
+def _news_of_finish(known: MutableState, event: TrialFinished) -> Hashable | None:
     result = event.result
     before = known.results.get(result.key)
     if before is not None and _rank(before) >= _rank(result):
@@ -160,31 +163,31 @@ def _news_of_finish(known: Known, event: TrialFinished) -> Hashable | None:
     return result.key, _rank(result)
 
 
-def _finish(known: Known, event: TrialFinished) -> None:
+def _finish(known: MutableState, event: TrialFinished) -> None:
     if _news_of_finish(known, event):
         known.results[event.result.key] = event.result
 
 
-def _lose(known: Known, event: BatchLost) -> None:
+def _lose(known: MutableState, event: BatchLost) -> None:
     for key in event.keys:
         known.lost[key] = known.lost.get(key, 0) + 1
 
 
-def _create(known: Known, event: RunsCreated) -> None:
+def _create(known: MutableState, event: RunsCreated) -> None:
     before = known.runs.get(event.tracking_uri)
     if before is not None and before.experiment_id == event.experiment_id:
         event = replace(event, runs={**before.runs, **event.runs})
     known.runs[event.tracking_uri] = event
 
 
-def _end(known: Known, event: SweepFinished) -> None:
+def _end(known: MutableState, event: SweepFinished) -> None:
     known.finished.append(event)
     known.status = event.status
 
 
 KINDS = (
     Kind(event=SweepStarted, name="sweep_started", version=2, take=_begin),
-    Kind(event=PointsTold, name="points_told", version=1, take=_tell_first, news=_news_of_told),
+    Kind(event=PointsTold, name="points_told", version=1, take=_warm_start, news=_news_of_told),
     Kind(event=PointProposed, name="point_proposed", version=2, take=_propose, news=_news_of_proposal),
     Kind(event=PointScored, name="point_scored", version=2, take=_score, news=_news_of_score),
     Kind(event=PointsSelected, name="points_selected", version=2, take=_select),

@@ -18,7 +18,7 @@ from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.files.drafts import Draft, alone_in, remove_abandoned
 from crowdsweep.files.inside import UnexpectedLink, mode_of, opened_folder
 from crowdsweep.paths import check_path, names_in
-from crowdsweep.record.rows import START, Row, chain, lines_of, whole_rows
+from crowdsweep.record.rows import START, Row, chain, lines_of, valid_rows
 from crowdsweep.record.store_files import JOURNAL_FILE, LOCK_FILE, check_journal_goes_here
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class LocalRows:
         """See `Rows.read_rows`; a missing file has no rows."""
         try:
             with _opened(self._path) as file:
-                link, good = yield from whole_rows(lines_of(file), str(self._path))
+                link, good = yield from valid_rows(lines_of(file), str(self._path))
             if self._file is not None:
                 self._end, self._link = self._trimmed(self._file, good), link
         except FileNotFoundError:
@@ -110,7 +110,7 @@ class LocalRows:
             self._check_in_place()  # if the store was moved away, this would create a new one
             with opened_folder(self._folder, folder, make=True) as into:
                 for name, content in files.items():
-                    if not _stands(into, name, len(content)):
+                    if not _is_complete(into, name, len(content)):
                         self._drafts().put(name, content, into)
         except JournalError:
             raise
@@ -228,7 +228,7 @@ def _check_regular(descriptor: int) -> None:
         raise OSError(errno.EINVAL, "expected a file, found a pipe or a device")
 
 
-def _stands(folder: int, name: str, size: int) -> bool:
+def _is_complete(folder: int, name: str, size: int) -> bool:
     """Whether a file of this size exists in an opened folder; another size shows that a crash left it incomplete."""
     mode = mode_of(folder, name)
     is_file = mode is not None and stat.S_ISREG(mode)
@@ -331,8 +331,8 @@ def _locked(folder: Path) -> JournalLocked:
 def _who(lock: Path) -> str:
     try:
         with _opened(lock) as file:
-            told = json.loads(file.read(1000))
-        return f"pid {told['pid']} on {told['host']} since {told['since']}"
+            lock_holder = json.loads(file.read(1000))
+        return f"pid {lock_holder['pid']} on {lock_holder['host']} since {lock_holder['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # the driver has not written it yet, or the file was deleted
         return "an unknown driver"
 

@@ -145,8 +145,8 @@ def head_of(content: bytes) -> Head | None:
     """Returns the head of an object's content; None if its first line is no head."""
     line = content[:_LONGEST_HEAD].partition(b"\n")[0]
     try:
-        told = json.loads(line) if line.startswith(_OPENING) else {}
-        head = Head(**told)
+        loaded = json.loads(line) if line.startswith(_OPENING) else {}
+        head = Head(**loaded)
     except (ValueError, TypeError, RecursionError):
         return None
     typed = all(type(value) is kind for value, kind in zip(asdict(head).values(), _KINDS, strict=True))

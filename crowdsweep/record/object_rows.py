@@ -32,7 +32,7 @@ from crowdsweep.record.numbered import (
     written_in,
 )
 from crowdsweep.record.objects import Objects
-from crowdsweep.record.rows import START, Row, chain, lines_of, unseal, whole_rows
+from crowdsweep.record.rows import START, Row, chain, lines_of, parse_row, valid_rows
 
 PACKED = 256
 """Objects per pack."""
@@ -91,7 +91,7 @@ class ObjectRows:
         number, link = 0, START
         for one in self._written():
             number = one.head.object
-            link, _ = yield from whole_rows(one.lines, one.place, after=link)
+            link, _ = yield from valid_rows(one.lines, one.place, after=link)
         if self._me is not None:
             if number > self._number:
                 raise self._taken_over(number)
@@ -327,7 +327,7 @@ def _is_sound(content: bytes, span: Span) -> bool:
         objects = list(written_in(content, span.first, span.last, span.name))
     except JournalDamaged:
         return False
-    return all(unseal(line) is not None for one in objects for line in one.lines)
+    return all(parse_row(line) is not None for one in objects for line in one.lines)
 
 
 def _who(driver: Head | None) -> str:

@@ -1,6 +1,6 @@
 """The value of a search's objective in the result of a trial."""
 
-from crowdsweep.metrics.known import MEMORY, SECONDS
+from crowdsweep.metrics.metric_table import MEMORY, SECONDS
 from crowdsweep.record.result import TrialResult
 
 

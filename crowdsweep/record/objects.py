@@ -38,7 +38,7 @@ _INSTALL = "`pip install 'crowdsweep[cloud]'`"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
+class RetrySettings:
     """Timeouts and retry policy of requests to a server.
 
     Attributes:
@@ -54,7 +54,7 @@ class Patience:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ObjectInfo:
     """An object of a listing: its name below the prefix, its size in bytes, and the time it was written."""
 
     name: str
@@ -75,11 +75,11 @@ class Objects:
     """
 
     def __init__(
-        self, place: StoreUri, *, patience: Patience | None = None, client: "ObjectStore | None" = None
+        self, place: StoreUri, *, patience: RetrySettings | None = None, client: "ObjectStore | None" = None
     ) -> None:
         self.place = place
         self._above = "".join(f"{part}/" for part in place.parts)  # the prefix of all names in the bucket
-        self._client = _shared_client(place, patience or Patience()) if client is None else client
+        self._client = _shared_client(place, patience or RetrySettings()) if client is None else client
 
     def create(self, name: str, content: bytes) -> bool:
         """Writes a new object; returns False, without writing, if the name exists.
@@ -137,7 +137,7 @@ class Objects:
         for _ in _at_once(lambda file: self.create(*file), files):
             pass
 
-    def names(self, folder: str, *, after: str = "") -> list[Found]:
+    def names(self, folder: str, *, after: str = "") -> list[ObjectInfo]:
         """Returns all objects below a folder, including its subfolders, ordered by name.
 
         The names are relative to the prefix, not to the folder.
@@ -156,7 +156,7 @@ class Objects:
             pages = obstore.list(self._client, self._below(folder), offset=behind, chunk_size=1000)
             return self._found(one for page in pages for one in page)
 
-    def names_in(self, folder: str) -> list[Found]:
+    def names_in(self, folder: str) -> list[ObjectInfo]:
         """Returns the objects directly in a folder, without those of its subfolders; otherwise like `names`.
 
         Raises:
@@ -203,9 +203,9 @@ class Objects:
         """Returns the prefix, in the bucket, of the names in a folder; None if that is the whole bucket."""
         return self._above + (f"{folder}/" if folder else "") or None
 
-    def _found(self, listed: Iterable[Mapping[str, Any]]) -> list[Found]:
+    def _found(self, listed: Iterable[Mapping[str, Any]]) -> list[ObjectInfo]:
         found = (
-            Found(name=one["path"].removeprefix(self._above), size=one["size"], written=one["last_modified"])
+            ObjectInfo(name=one["path"].removeprefix(self._above), size=one["size"], written=one["last_modified"])
             for one in listed
         )
         return sorted(found, key=lambda one: one.name)
@@ -261,12 +261,12 @@ def _environment() -> int:
     return hash(frozenset(one for one in os.environ.items() if one[0].startswith(_VARIABLES)))
 
 
-def _shared_client(place: StoreUri, patience: Patience) -> "ObjectStore":
+def _shared_client(place: StoreUri, patience: RetrySettings) -> "ObjectStore":
     """Returns the client of a place's connection; makes one if the current environment has none yet."""
     return place.connection.client((patience, _environment()), lambda: _client_of(place, patience))
 
 
-def _client_of(place: StoreUri, patience: Patience) -> "ObjectStore":
+def _client_of(place: StoreUri, patience: RetrySettings) -> "ObjectStore":
     """Returns a new client for the bucket of a place.
 
     Raises:
@@ -381,9 +381,9 @@ def _said(error: BaseException) -> str:
     Possible secrets are left out: user names and queries of URLs, other parts of a server's answer (S3 returns a token
     that it rejects), and credentials from the environment.
     """
-    told = str(error).strip()
-    text = told.split("\n", maxsplit=1)[0].partition("<")[0].strip()
-    answer = [found[1] for tag in ("Code", "Message") if (found := re.search(f"<{tag}>([^<]*)</{tag}>", told))]
+    message = str(error).strip()
+    text = message.split("\n", maxsplit=1)[0].partition("<")[0].strip()
+    answer = [found[1] for tag in ("Code", "Message") if (found := re.search(f"<{tag}>([^<]*)</{tag}>", message))]
     text = " ".join([text, *([": ".join(answer)] if answer else [])])
     text = re.sub(r"\?\S*", "?…", re.sub(r"://[^\s/]*@", f"://{_HIDDEN}@", text))
     for name, value in os.environ.items():

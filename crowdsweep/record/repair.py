@@ -32,7 +32,7 @@ from pathlib import Path
 from crowdsweep.errors import JournalDamaged, JournalError
 from crowdsweep.files.drafts import write_new, write_whole
 from crowdsweep.files.inside import digest_in, opened_folder
-from crowdsweep.paths import is_file, stands
+from crowdsweep.paths import is_file, lexists
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.codec import decode
 from crowdsweep.record.events import TrialFinished
@@ -41,7 +41,7 @@ from crowdsweep.record.local import LocalRows
 from crowdsweep.record.numbered import JOURNAL
 from crowdsweep.record.object_rows import ObjectRows, last_head
 from crowdsweep.record.objects import Objects
-from crowdsweep.record.rows import BYTE_ORDER_MARK, START, WAY_ON, Rows, Sealed, chain, lines_of, unseal
+from crowdsweep.record.rows import BYTE_ORDER_MARK, START, WAY_ON, ParsedRow, Rows, chain, lines_of, parse_row
 from crowdsweep.record.store_files import JOURNAL_FILE
 from crowdsweep.record.store_uri import Store, StoreUri, store_named
 
@@ -140,7 +140,7 @@ class _Salvaged:
         is_sound: whether the journal needs no change.
     """
 
-    rows: list[Sealed]
+    rows: list[ParsedRow]
     dropped: int
     missing: int
     without_arrays: int
@@ -177,13 +177,13 @@ def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
     Raises:
         JournalError: no row can be read.
     """
-    found: list[Sealed] = []
+    found: list[ParsedRow] = []
     dropped = last = 0
     seen: set[tuple[int, bytes]] = set()
     is_sound, link = True, START
     for line in lines:
-        parts = [row or unseal(part.strip(b"\0\r\n") + b"\n") for part, row in _parts(line)]
-        is_sound = is_sound and len(parts) == 1 and unseal(line) is not None
+        parts = [row or parse_row(part.strip(b"\0\r\n") + b"\n") for part, row in _parts(line)]
+        is_sound = is_sound and len(parts) == 1 and parse_row(line) is not None
         for row in parts:
             if row is None:
                 dropped += 1
@@ -228,7 +228,7 @@ def _remove_damaged(store: Path, arrays: Iterable[Artifact]) -> None:
         return
 
 
-def _lost_arrays(row: Sealed, rows: Rows, place: str) -> list[Artifact]:
+def _lost_arrays(row: ParsedRow, rows: Rows, place: str) -> list[Artifact]:
     """Returns the missing or damaged arrays of a trial, if the row is the end of one.
 
     Raises:
@@ -245,9 +245,9 @@ def _lost_arrays(row: Sealed, rows: Rows, place: str) -> list[Artifact]:
     return lost_arrays(rows, event.result) if isinstance(event, TrialFinished) else []
 
 
-def _parts(line: bytes) -> Iterator[tuple[bytes, Sealed | None]]:
+def _parts(line: bytes) -> Iterator[tuple[bytes, ParsedRow | None]]:
     """Yields (text, parsed row): the line itself if it is valid, else each part that may be a row, with None."""
-    row = unseal(line)
+    row = parse_row(line)
     if row is not None:
         yield line, row
         return
@@ -258,7 +258,7 @@ def _parts(line: bytes) -> Iterator[tuple[bytes, Sealed | None]]:
 
 def _replaced(file: Path, whole: bytes) -> Path:
     """Replaces the journal's file by new content; returns the path under which the old file is kept."""
-    copy = next(path for n in count(1) if not stands(path := file.with_name(f"{JOURNAL_FILE}.damaged-{n}")))
+    copy = next(path for n in count(1) if not lexists(path := file.with_name(f"{JOURNAL_FILE}.damaged-{n}")))
     try:
         os.link(file, copy, follow_symlinks=False)
     except OSError:  # the file system has no hard links

@@ -53,7 +53,7 @@ class Link(NamedTuple):
 START = Link(0, b"00000000")
 
 
-class Sealed(NamedTuple):
+class ParsedRow(NamedTuple):
     """A parsed line with a matching checksum: the row's text, its checksum, and the row that it was written after."""
 
     text: bytes
@@ -140,7 +140,7 @@ class Rows(Protocol):
         ...
 
 
-def seal(text: str, after: Link) -> bytes:
+def encode_row(text: str, after: Link) -> bytes:
     """Returns the line of a row, with its newline.
 
     Args:
@@ -156,18 +156,18 @@ def chain(texts: Iterable[str], after: Link) -> tuple[bytes, Link]:
     """Returns the lines of consecutive rows, and the end of the chain that they make.
 
     Args:
-        texts: of the rows, as for `seal`.
+        texts: of the rows, as for `encode_row`.
         after: the row before the first of them.
     """
     lines: list[bytes] = []
     for text in texts:
-        line = seal(text, after)
+        line = encode_row(text, after)
         after = Link(after.number + 1, line[len(_OPENING) : _CRC_END])
         lines.append(line)
     return b"".join(lines), after
 
 
-def unseal(line: bytes) -> Sealed | None:
+def parse_row(line: bytes) -> ParsedRow | None:
     """Returns a parsed line; None if it is incomplete or its checksum does not match."""
     if not line.endswith(b"\n") or not line.startswith(_OPENING):
         return None
@@ -175,7 +175,7 @@ def unseal(line: bytes) -> Sealed | None:
     place = _PLACE.match(body)
     if place is None or line[len(_OPENING) : _BODY] != b'%08x",' % crc32(body):
         return None
-    return Sealed(b"{" + body[place.end() :], crc, Link(int(place[1]) - 1, place[2]))
+    return ParsedRow(b"{" + body[place.end() :], crc, Link(int(place[1]) - 1, place[2]))
 
 
 def lines_of(file: BufferedIOBase) -> Iterator[bytes]:
@@ -186,7 +186,7 @@ def lines_of(file: BufferedIOBase) -> Iterator[bytes]:
         yield line
 
 
-def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Generator[Row, None, tuple[Link, int]]:
+def valid_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Generator[Row, None, tuple[Link, int]]:
     """Yields the valid rows of a journal in order, without a torn tail.
 
     A last row that lacks only its newline is valid.
@@ -211,17 +211,17 @@ def whole_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Gene
         if line.startswith(head) and line.endswith(b"\n"):  # fast path; other lines are examined closely
             text = b"{" + line[len(head) : -1]
         else:
-            row, link = unseal(line), Link(number, before)
+            row, link = parse_row(line), Link(number, before)
             if row is None and not line.endswith(b"\n"):
-                row = unseal(line + b"\n")
+                row = parse_row(line + b"\n")
                 if row is None and _is_torn(line):
                     break
             if row is None:
                 raise JournalDamaged(f"{_where(source, link, end)} {_why_not(line)}. {_ADVICE}")
             if row.after != link:
                 raise JournalDamaged(
-                    f"{_where(source, link, end)} says that it is row {row.after.number + 1}, written after another row "
-                    f"than the one now before it: rows were removed, repeated or moved. {_ADVICE}"
+                    f"{_where(source, link, end)} says that it is row {row.after.number + 1}, written after another "
+                    f"row than the one now before it: rows were removed, repeated or moved. {_ADVICE}"
                 )
             text, crc = row.text, row.crc
         number, before, end = number + 1, crc, end + len(line)
@@ -252,13 +252,13 @@ def _where(source: str, link: Link, end: int) -> str:
 def _is_torn(line: bytes) -> bool:
     """Whether a line without a newline is the beginning of a row, as a driver leaves it if it dies during a write."""
     head = line[:_BODY] + _BLANK_SEAL[len(line) :]
-    one_byte_more = unseal(line[:-1] + b"\n") is not None  # a complete row whose newline was changed
+    one_byte_more = parse_row(line[:-1] + b"\n") is not None  # a complete row whose newline was changed
     return bool(_SEAL.match(head)) and not _CONTROL.search(line) and len(line) < _LARGEST and not one_byte_more
 
 
 def _why_not(line: bytes) -> str:
     """Returns a description of what is wrong with a line."""
-    if unseal(line.removeprefix(BYTE_ORDER_MARK).rstrip(b"\r\n") + b"\n"):
+    if parse_row(line.removeprefix(BYTE_ORDER_MARK).rstrip(b"\r\n") + b"\n"):
         return "cannot be read: an editor or a transfer changed its line ends, or put a byte order mark before it"
     if line.startswith(_OPENING):
         return "cannot be read: the file was changed after it was written, or its disk fails"

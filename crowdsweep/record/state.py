@@ -77,7 +77,7 @@ class JournalState:
 
 
 @dataclass(kw_only=True)
-class Known:
+class MutableState:
     """The mutable state of a sweep, to which `kinds.take` applies each row; fields as in `JournalState`.
 
     Attributes:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from crowdsweep.errors import JournalError, NotOurs, plain, shortened
+from crowdsweep.errors import ForeignFile, JournalError, plain, shortened
 from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import beginning_of, content_of, is_link, mode_of, names_below, opened_folder
 from crowdsweep.files.owned import Kind, check_owned
 from crowdsweep.record.fetched import check_place
-from crowdsweep.record.rows import unseal
+from crowdsweep.record.rows import parse_row
 from crowdsweep.record.store_uri import Store
 
 JOURNAL_FILE, LOCK_FILE, JOB_FILE = "journal.jsonl", "journal.lock", "job.json"
@@ -45,7 +45,7 @@ def check_store(store: Store) -> None:
     """Checks, before long work, that reports can be written into a store, and that a local store contains no links.
 
     Raises:
-        NotOurs: files that crowdsweep does not own are in the way.
+        ForeignFile: files that crowdsweep does not own are in the way.
         JournalError: a subfolder of a local store is a link, or the store cannot be read.
     """
     if not isinstance(store, Path):
@@ -66,8 +66,8 @@ def check_journal_goes_here(store: Path) -> None:
     """Checks that a record may be kept in a folder: it has one already, or no file there would be overwritten.
 
     Raises:
-        NotOurs: the folder has no record, and has files that reports would overwrite; or its path is a link to a folder
-            that is neither a store nor empty.
+        ForeignFile: the folder has no record, and has files that reports would overwrite; or its path is a link to a
+            folder that is neither a store nor empty.
         JournalError: a subfolder of the store is a link.
         OSError: the folder cannot be read.
     """
@@ -80,7 +80,7 @@ def check_journal_goes_here(store: Path) -> None:
                 )
         is_new = not has_record(folder)
         if is_new and not _is_lock(beginning_of(folder, LOCK_FILE, _LOOKED_AT) or b""):
-            raise NotOurs(
+            raise ForeignFile(
                 f"{store / LOCK_FILE}: expected a lock file of crowdsweep, got something else, and there is no record "
                 f"beside it. Nothing was touched: move it away, or give another folder"
             )
@@ -94,12 +94,12 @@ def _check_behind_link(store: Path, folder: int) -> None:
     """Checks a folder without a record whose path is a link: it may contain only the files of a store just begun.
 
     Raises:
-        NotOurs: the folder contains another file.
+        ForeignFile: the folder contains another file.
     """
     begun = {LOCK_FILE, JOB_FILE} | ({JOURNAL_FILE} if content_of(folder, JOURNAL_FILE, 0) == b"" else set())
     if others := [name for name in sorted(names_below(folder)) if name not in begun and not is_draft(name)]:
         more = ", …" if len(others) > 1 else ""
-        raise NotOurs(
+        raise ForeignFile(
             f"{store}: expected a store or an empty folder behind this link, got {store.resolve()} with "
             f"{plain(shortened(others[0]))}{more}. Nothing was touched: give the folder itself if the sweep is to be "
             f"kept in it, or another one"
@@ -113,7 +113,9 @@ def _is_lock(content: bytes) -> bool:
 def has_record(folder: int) -> bool:
     """Whether an opened folder contains a journal with rows, even damaged ones."""
     content = beginning_of(folder, JOURNAL_FILE, _LOOKED_AT) or b""
-    return any(unseal(line) is not None or line.startswith(b'{"crc":"') for line in content.splitlines(keepends=True))
+    return any(
+        parse_row(line) is not None or line.startswith(b'{"crc":"') for line in content.splitlines(keepends=True)
+    )
 
 
 def _may_write(name: str) -> bool:

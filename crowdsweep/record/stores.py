@@ -124,8 +124,8 @@ def driver_of(store: Store) -> Driver | None:
         works = head is not None and not head.ended and not is_gone(head)
         return Driver(pid=head.pid, host=head.host, since=head.since, writer=head.writer) if head and works else None
     try:
-        told = json.loads((store / LOCK_FILE).read_text()[:1000])
-        driver = Driver(pid=int(told["pid"]), host=str(told["host"]), since=str(told["since"]))
+        holder = json.loads((store / LOCK_FILE).read_text()[:1000])
+        driver = Driver(pid=int(holder["pid"]), host=str(holder["host"]), since=str(holder["since"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if driver.pid < 1:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.known import by_held_out
+from crowdsweep.metrics.metric_table import by_held_out
 from crowdsweep.metrics.shown import show_with_interval, unsound_words
 from crowdsweep.metrics.wording import is_share, readable
 from crowdsweep.record.array_names import ItemScores, no_item_scores

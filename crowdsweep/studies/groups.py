@@ -11,7 +11,7 @@ from math import inf, isfinite
 import numpy as np
 
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.metric_table import HELDOUT
 from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis
 from crowdsweep.studies.contract import StudyResults

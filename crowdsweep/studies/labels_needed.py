@@ -23,7 +23,7 @@ import numpy as np
 
 from crowdsweep.metrics.differences import difference
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.known import ItemMetric, by_held_out, info_of
+from crowdsweep.metrics.metric_table import ItemMetric, by_held_out, info_of
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.groups import Group, Labels, Points
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdsweep.metrics.known import HELDOUT, by_held_out, info_of
+from crowdsweep.metrics.metric_table import HELDOUT, by_held_out, info_of
 from crowdsweep.metrics.power_law import FARTHEST, FEWEST_NUMBERS, PowerLaw, Predicted, fit
 from crowdsweep.metrics.resampling import resampled_means
 from crowdsweep.metrics.shown import show_number

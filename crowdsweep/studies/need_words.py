@@ -83,9 +83,9 @@ def worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -
     if need.most is None or need.last_gain is None or need.unsound_above:
         return {}
     gain, amount = need.last_gain, amount_words(group.metric, tolerance)
-    told = f"{_gain(group.metric, gain)} from {need.most} labels per item to {_all(group)}"
+    gain_words = f"{_gain(group.metric, gain)} from {need.most} labels per item to {_all(group)}"
     if gain.low is not None and gain.low > 0 and gain.mean > tolerance:
-        sentence = f"More labels still help on these items: {name} gains {told}."
+        sentence = f"More labels still help on these items: {name} gains {gain_words}."
     elif need.surely is not None:
         noun = "label" if need.surely == 1 else "labels"
         sentence = (
@@ -93,7 +93,7 @@ def worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -
             f"reaches with {_all(group)} from {need.surely} {noun} per item on."
         )
     else:
-        sentence = f"Whether more labels would help {name} is not settled: {told}, and may be chance."
+        sentence = f"Whether more labels would help {name} is not settled: {gain_words}, and may be chance."
     return {group.dataset: sentence}
 
 

@@ -238,8 +238,8 @@ def _step_numbers(group: Group, model: str, step: Step) -> list[StudyNumber]:
 
 def _plan_words(group: Group, plan: Plan) -> str:
     noun = "label" if plan.labels == 1 else "labels"
-    told = f"{plan.model} with {called(plan.labels, group)} {noun} per item, {money(plan.cost)}"
-    start = f"cheapest way to {plan.aim}: {told}"
+    plan_words = f"{plan.model} with {called(plan.labels, group)} {noun} per item, {money(plan.cost)}"
+    start = f"cheapest way to {plan.aim}: {plan_words}"
     if plan.sure_labels is None or plan.sure_cost is None:
         return f"{start}; nothing that was tried is sure."
     if (plan.sure_model, plan.sure_labels) == (plan.model, plan.labels):

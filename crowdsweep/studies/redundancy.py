@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from crowdsweep.errors import SweepFileError
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.metric_table import HELDOUT
 from crowdsweep.metrics.wording import readable
 from crowdsweep.studies.allocation import ADAPTIVE, PARAMETER, allocation_part, by_allocation
 from crowdsweep.studies.axis import ModelsAlong, along_axis, curve_over, log_spaced
@@ -32,11 +32,11 @@ from crowdsweep.studies.contract import (
     whole_numbers,
 )
 from crowdsweep.studies.groups import AXIS, SIZE, Group, groups_of, labels_per_item
-from crowdsweep.studies.in_short import TARGET, Row, short_row, short_table
 from crowdsweep.studies.labels_needed import Need, cheaper_matches, need_of
 from crowdsweep.studies.more_labels import beyond_part
 from crowdsweep.studies.need_words import amount_words, match_table, need_sentence, need_table, worth_labelling
 from crowdsweep.studies.prices import prices_of, prices_part
+from crowdsweep.studies.summary_table import TARGET, Row, summary_row, summary_table
 from crowdsweep.studies.targets import (
     best_reached,
     needed_number,
@@ -115,7 +115,7 @@ def summarise(results: StudyResults, knobs: Mapping[str, Any]) -> StudyReport:
         title=TEMPLATE.title,
         findings=findings or ["No trial has finished yet."],
         curves=[curve for part in parts for curve in part.curves],
-        tables=[*short_table([one.row for one in told_of]), *(told for part in parts for told in part.tables)],
+        tables=[*summary_table([one.row for one in told_of]), *(told for part in parts for told in part.tables)],
         notes=[*_NOTES, *([_WITHOUT_GOLD] if ranks_by_answers else [])] if parts else [],
         next_steps={dataset: step for part in parts for dataset, step in part.next_steps.items()},
         numbers=[number for part in parts for number in part.numbers],
@@ -176,7 +176,7 @@ def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive
         ],
     )
     sentences = [need_sentence(group, name, need, tolerance) for name, need in sorted(needs.items())]
-    return _Part(report=report, needs=sentences, row=short_row(group, competitors, aims, prices, beyond.numbers))
+    return _Part(report=report, needs=sentences, row=summary_row(group, competitors, aims, prices, beyond.numbers))
 
 
 def _steps(group: Group, steps: Iterable[Mapping[str, str]]) -> Mapping[str, str]:

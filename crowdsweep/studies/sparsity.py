@@ -22,7 +22,7 @@ from crowdsweep.studies.contract import (
     whole_numbers,
 )
 from crowdsweep.studies.costs_along import costs_table, growing
-from crowdsweep.studies.overtaking import overtakings
+from crowdsweep.studies.crossovers import crossovers
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
 
 _AXIS = "annotators"
@@ -120,7 +120,7 @@ def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
         findings.append(
             f"{dataset}: from {low:,} to {high:,} annotators {words(metric)} changes as follows: {'; '.join(moves)}."
         )
-    findings += [f"{dataset}: {one.words('annotators')}." for one in overtakings(models, metric)]
+    findings += [f"{dataset}: {one.words('annotators')}." for one in crossovers(models, metric)]
     return findings + [f"{dataset}: {told}." for told in growing(models, "number of annotators")]
 
 

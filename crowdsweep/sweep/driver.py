@@ -42,7 +42,7 @@ from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.queues import InFlight, Waiting
-from crowdsweep.sweep.resume import hours_spent, recorded_config, recorded_plan, told_first
+from crowdsweep.sweep.resume import hours_spent, recorded_config, recorded_plan, warm_start_events
 from crowdsweep.sweep.search_run import SearchFailed, SearchRun, Step, searcher_of
 from crowdsweep.trial.learning_curve import CurveSpec
 
@@ -393,7 +393,7 @@ def run_sweep(
                 resumed=state.rows > 0,
                 time=clock(),
             ),
-            *told_first(plan, state),
+            *warm_start_events(plan, state),
         )
         driver = Driver(plan, executor, journal, told, make_searcher, clock, interrupts, retry_failed)
         outcome = driver.run()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from crowdsweep.metrics.known import ItemMetric, info_of
+from crowdsweep.metrics.metric_table import ItemMetric, info_of
 from crowdsweep.record.bar import Bar
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, plain, shortened
-from crowdsweep.metrics.known import (
+from crowdsweep.metrics.metric_table import (
     ANSWER_PLACES,
     METRICS,
     NAMES_WITH_A_GOAL,

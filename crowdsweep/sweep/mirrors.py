@@ -30,14 +30,14 @@ class Mirrors:
         Raises:
             KeyboardInterrupt: the user pressed Ctrl-C; the other mirrors are closed.
         """
-        broken_off: KeyboardInterrupt | None = None
+        interrupt: KeyboardInterrupt | None = None
         for mirror in self._mirrors:
             try:
                 self._try(mirror, mirror.close)
             except KeyboardInterrupt as error:
-                broken_off = error
-        if broken_off is not None:
-            raise broken_off
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
     def _try(self, mirror: Mirror, action: Callable[[], None]) -> None:
         try:

@@ -16,7 +16,7 @@ from crowdsweep.data.dataset import CrowdDataset, Items, TrialData
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import BadInput, DataError, SweepFileError
-from crowdsweep.metrics.known import HELDOUT, by_held_out
+from crowdsweep.metrics.metric_table import HELDOUT, by_held_out
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
 from crowdsweep.models.needs import check_needs

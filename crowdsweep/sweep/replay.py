@@ -11,7 +11,7 @@ from crowdsweep.data.splits import data_version
 from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.errors import BadInput
-from crowdsweep.metrics.known import repeats_votes
+from crowdsweep.metrics.metric_table import repeats_votes
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.bar import Bar
 from crowdsweep.record.events import TrialFinished

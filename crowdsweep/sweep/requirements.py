@@ -7,7 +7,7 @@ import numpy as np
 
 from crowdsweep.data.dataset import Scale, TrialData
 from crowdsweep.errors import SweepFileError
-from crowdsweep.metrics.known import (
+from crowdsweep.metrics.metric_table import (
     ACCURACY,
     HELDOUT,
     KL,

@@ -82,7 +82,7 @@ def _cell(cell: Cell, key: str, *, points: int = 0, sampler: str = "", n_trials:
     )
 
 
-def told_first(plan: Plan, state: JournalState) -> list[PointsTold]:
+def warm_start_events(plan: Plan, state: JournalState) -> list[PointsTold]:
     """Returns events of what the searches are told of earlier sweeps, where the journal lacks them.
 
     A search that is told nothing gets an event too, since the earlier sweeps may still grow.

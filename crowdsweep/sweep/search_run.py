@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from math import log
 from statistics import fmean
 
-from crowdsweep.metrics.known import COSTS, by_held_out
+from crowdsweep.metrics.metric_table import COSTS, by_held_out
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.bar import Bar
 from crowdsweep.record.events import Event, PointProposed, PointScored, PointsSelected
@@ -79,12 +79,12 @@ class Step:
 
 def searcher_of(search: Search) -> PointSearcher:
     """Returns a new searcher, already told the search's points of earlier sweeps."""
-    told = [(one.point, (one.value, *_as_told(search, one.further))) for one in search.told]
+    told = [(one.point, (one.value, *_sampler_values(search, one.further))) for one in search.told]
     further: list[Goal] = [goal for name in search.metric.further if (goal := goal_of(name))]
     return make_searcher(search.space, search.sampler, search.metric.goal, search.limit, told, further)
 
 
-def _as_told(search: Search, further: Sequence[float]) -> list[float]:
+def _sampler_values(search: Search, further: Sequence[float]) -> list[float]:
     """Returns the values of the further objectives as a sampler is told them: costs as logarithms.
 
     Samplers judge by differences, and a cost that is twice as high should count the same at any level.
@@ -205,7 +205,7 @@ class SearchRun:
             value = self._stopped.get(number, fmean(scores.values()) if scores else None)
             further = self._further(number, results) if scores else ()
         self._values[number] = value
-        told = () if value is None else _as_told(self.search, further)
+        told = () if value is None else _sampler_values(self.search, further)
         with _blaming_the_searcher():
             self._searcher.tell(number, value, told)
         if recorded != (value, further):

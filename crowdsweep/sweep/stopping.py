@@ -28,7 +28,7 @@ def running_driver(store: Store) -> Driver | None:
     return None if unknown and read_journal(store).status is not SweepStatus.RUNNING else driver
 
 
-def the_running_one() -> Path:
+def only_running_store() -> Path:
     """Returns the folder of the only sweep that runs in `DEFAULT_STORES`.
 
     Raises:
@@ -37,8 +37,8 @@ def the_running_one() -> Path:
     running = [store for store in stores_in() if running_driver(store) is not None]
     if len(running) != 1:
         named = ", ".join(map(str, running))
-        told = f"{len(running)} run: name one of {named}" if running else f"none of {DEFAULT_STORES} runs"
-        raise BadInput(f"expected the folder of a sweep that runs, as {told}")
+        hint = f"{len(running)} run: name one of {named}" if running else f"none of {DEFAULT_STORES} runs"
+        raise BadInput(f"expected the folder of a sweep that runs, as {hint}")
     return running[0]
 
 

@@ -83,7 +83,7 @@ def warm_started(
         earlier = _searches_of(store, where)
         lacks: dict[str, list[str]] = {}
         for search in fresh:
-            found = _told_by(search, earlier, source)
+            found = _points_of(search, earlier, source)
             told[search.key] = [*told.get(search.key, ()), *found]
             if not found:
                 named = f"{search.cell.label} on {search.cell.dataset}"
@@ -126,7 +126,7 @@ def _scored(
                 yield trial, known
 
 
-def _told_by(search: Search, earlier: Iterable[_EarlierSearch], source: str) -> list[ToldPoint]:
+def _points_of(search: Search, earlier: Iterable[_EarlierSearch], source: str) -> list[ToldPoint]:
     """Returns the points of an earlier sweep that a search is told, in the order in which that sweep tried them."""
     told: list[ToldPoint] = []
     for one in earlier:

@@ -4,7 +4,7 @@ import re
 
 from crowdsweep.data import catalogue
 from crowdsweep.errors import SweepFileError, UnknownName, Where, shortened
-from crowdsweep.metrics.known import check_metric_name
+from crowdsweep.metrics.metric_table import check_metric_name
 from crowdsweep.models import registered
 from crowdsweep.sweepfile.records import SweepConfig
 

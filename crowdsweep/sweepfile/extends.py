@@ -103,7 +103,7 @@ class _Merging:
         """Returns the places of the merged values."""
         return Where(self._origins, files=self._files)
 
-    def merged(self, base: Any, new: Any, path: KeyPath, told: KeyPath) -> Any:
+    def merged(self, base: Any, new: Any, path: KeyPath, named_path: KeyPath) -> Any:
         """Returns a value of the extending file merged over that of the extended file.
 
         Args:
@@ -112,9 +112,9 @@ class _Merging:
             told: path of the value in the extending file, where an entry of a list may be given by its name.
         """
         if isinstance(new, Mapping) and isinstance(base, list) and path in _LISTS:
-            return self._entries(base, new, path, told)
+            return self._entries(base, new, path, named_path)
         if not (isinstance(new, Mapping) and isinstance(base, Mapping)) or _is_whole(new, path):
-            self._take(path, told)
+            self._take(path, named_path)
             return new
         out = dict(base)
         for key, part in new.items():
@@ -123,17 +123,17 @@ class _Merging:
                 out.pop(key, None)
                 self._forget(inner)
             elif key in out:
-                out[key] = self.merged(out[key], part, inner, (*told, key))
+                out[key] = self.merged(out[key], part, inner, (*named_path, key))
             else:
                 out[key] = part
-                self._take(inner, (*told, key))
+                self._take(inner, (*named_path, key))
         return out
 
-    def _entries(self, base: list[Any], new: Mapping[str, Any], path: KeyPath, told: KeyPath) -> list[Any]:
+    def _entries(self, base: list[Any], new: Mapping[str, Any], path: KeyPath, named_path: KeyPath) -> list[Any]:
         """Returns the entries of a list, with some of them changed or removed."""
         out, left_out = list(base), set[int]()
         for name, change in new.items():
-            place = self._new.at(*told, name)
+            place = self._new.at(*named_path, name)
             number, _ = position_of(base, [str(name)], place)
             if change is None:
                 left_out.add(number)
@@ -143,22 +143,28 @@ class _Merging:
                     place.says(f"expected a mapping of what changes, or null to leave {name!r} out; got {change!r}")
                 )
             entry = {"name": out[number]} if isinstance(out[number], str) else out[number]
-            out[number] = self.merged(entry, change, (*path, number), (*told, name))
+            out[number] = self.merged(entry, change, (*path, number), (*named_path, name))
         kept = [number for number in range(len(out)) if number not in left_out]
         if left_out:  # the list counts as this file's, its kept entries as the other's
             theirs = self._files.get(path, "")
-            self._files = {(*path, number): theirs for number in kept} | self._files | {path: self._new.at(*told).file}
+            self._files = (
+                {(*path, number): theirs for number in kept} | self._files | {path: self._new.at(*named_path).file}
+            )
         self._renumber(path, {old: new_ for new_, old in enumerate(kept)})
         return [out[number] for number in kept]
 
-    def _take(self, path: KeyPath, told: KeyPath) -> None:
+    def _take(self, path: KeyPath, named_path: KeyPath) -> None:
         """Records that a value comes from the extending file."""
         self._forget(path)
         for places, theirs in ((self._origins, self._new.origins), (self._files, self._new.files)):
             places.update(
-                {(*path, *key[len(told) :]): known for key, known in theirs.items() if key[: len(told)] == told}
+                {
+                    (*path, *key[len(named_path) :]): known
+                    for key, known in theirs.items()
+                    if key[: len(named_path)] == named_path
+                }
             )
-        self._files[path] = self._new.at(*told).file
+        self._files[path] = self._new.at(*named_path).file
 
     def _forget(self, path: KeyPath) -> None:
         for places in (self._origins, self._files):

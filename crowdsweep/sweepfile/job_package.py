@@ -22,7 +22,7 @@ import yaml
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.computed.kinds import computed, is_computed
-from crowdsweep.data.on_disk.changed import CHANGED, standing
+from crowdsweep.data.on_disk.updates import CHANGED, current_path
 from crowdsweep.errors import BadInput, DataError, error_words
 from crowdsweep.files.typed import Many, Text, Truth, read_as
 from crowdsweep.paths import is_file, is_folder, names_in
@@ -162,7 +162,7 @@ def _folder(store: str) -> Path | None:
 def _files(folder: Path) -> Iterator[Path]:
     """Yields the files of a dataset's folder, in their current version: a changed one may still be below `CHANGED`."""
     names = sorted({*names_in(folder), *names_in(folder / CHANGED)})
-    yield from (path for name in names if name[0] != "." and is_file(path := standing(folder, name)))
+    yield from (path for name in names if name[0] != "." and is_file(path := current_path(folder, name)))
 
 
 def _tree(folder: Path) -> Iterator[Path]:

@@ -20,8 +20,8 @@ from crowdsweep.units import counted
 
 ABOUT_FILE = "dataset.yaml"
 COLUMNS = 80
-GOES_ON = "a fit whose slot was lost continues from its last checkpoint"
-BEGINS_ANEW = "a fit whose slot was lost starts again from the beginning: this model writes no checkpoints"
+WITH_CHECKPOINTS = "a fit whose slot was lost continues from its last checkpoint"
+WITHOUT_CHECKPOINTS = "a fit whose slot was lost starts again from the beginning: this model writes no checkpoints"
 
 
 def dataset_titles() -> dict[str, str]:
@@ -49,7 +49,7 @@ def describe_model(name: str) -> dict[str, Any]:
         "needs": sorted(info.needs),
         "also takes": sorted(info.supports),
         "properties": [word for word, holds in yes_or_no.items() if holds],
-        "when lost": GOES_ON if info.checkpoints else BEGINS_ANEW,
+        "when lost": WITH_CHECKPOINTS if info.checkpoints else WITHOUT_CHECKPOINTS,
         "version": info.version,
         "hyper-parameters": {
             parameter.name: {
@@ -85,10 +85,10 @@ def model_in_words(name: str) -> str:
             fill(_about(parameter), COLUMNS, initial_indent="  ", subsequent_indent=" " * 6, break_on_hyphens=False),
         ]
         facts = [*_facts(parameter, when), *([f"searched: {searched}"] if searched is not None else [])]
-        told = fill(
+        sentence = fill(
             "; ".join(facts), COLUMNS, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False
         )
-        lines.append(told)
+        lines.append(sentence)
     if space.dimensions:
         printed = f"`crowdsweep models {name} --space` prints it as a file"
         lines += ["", fill(f"`search: default` has {_points(space)}; {printed}.", COLUMNS)]

@@ -131,8 +131,8 @@ def _title(text: str) -> str:
         if not line.startswith("#") or not said:
             break
         words.append(said)
-    told = _SENTENCE.match(" ".join(words))
-    return told[0] if told else " ".join(words)
+    match = _SENTENCE.match(" ".join(words))
+    return match[0] if match else " ".join(words)
 
 
 def _datasets(text: str, name: str) -> list[str]:

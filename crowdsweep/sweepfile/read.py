@@ -28,7 +28,7 @@ from crowdsweep.errors import (
     suggestion,
 )
 from crowdsweep.files.located import read_yaml
-from crowdsweep.metrics.known import check_metric_name
+from crowdsweep.metrics.metric_table import check_metric_name
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models import registered
 from crowdsweep.paths import is_file

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt
 
 from crowdsweep.data.dataset import Scalar
-from crowdsweep.metrics.known import COSTS, by_held_out
+from crowdsweep.metrics.metric_table import COSTS, by_held_out
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.resources import Resources
 from crowdsweep.search.contract import Goal, Sampler

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.computed.kinds import METHODS, pattern_of
-from crowdsweep.metrics.known import COSTS, ITEM_METRICS, NAMES_WITH_A_GOAL, SPLITS
+from crowdsweep.metrics.metric_table import COSTS, ITEM_METRICS, NAMES_WITH_A_GOAL, SPLITS
 from crowdsweep.models import registered
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter, adapter, lines_of, parameters_of

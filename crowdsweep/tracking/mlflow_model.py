@@ -16,7 +16,7 @@ from jaxtyping import Float32
 
 from crowdsweep.errors import BadInput
 from crowdsweep.record.shown_uri import without_credentials
-from crowdsweep.tracking.mlflow_door import MlflowDoor
+from crowdsweep.tracking.mlflow_connection import MlflowConnection
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.run_book import Rejected
 from crowdsweep.tracking.run_records import MODEL_DIGEST, PREFIX
@@ -61,14 +61,14 @@ def log_classifier(uri: str, experiment: str, sweep: str, store: str, served: Se
         BadInput: MLflow cannot be written, or lacks the sweep's top run.
     """
     try:
-        return _log(MlflowDoor(uri, experiment), sweep, store, served, register)
+        return _log(MlflowConnection(uri, experiment), sweep, store, served, register)
     except (OSError, Rejected) as error:
         raise BadInput(
             f"MLflow at {without_credentials(uri)}: the classifier cannot be logged: {words_of(error, uri)}"
         ) from None
 
 
-def _log(door: MlflowDoor, sweep: str, store: str, served: ServedClassifier, register: str) -> str:
+def _log(door: MlflowConnection, sweep: str, store: str, served: ServedClassifier, register: str) -> str:
     door.open()
     try:
         top = next((run for run in door.runs(f"tags.`{PREFIX}kind` = 'sweep'") if _is_of(run.tags, sweep, store)), None)
@@ -92,7 +92,7 @@ def _is_of(tags: Any, sweep: str, store: str) -> bool:
 
 
 def _save(folder: Path, served: ServedClassifier) -> None:
-    # MLflow warns about its own types on import. Not `catch_warnings`: see `MlflowDoor`.
+    # MLflow warns about its own types on import. Not `catch_warnings`: see `MlflowConnection`.
     warnings.filterwarnings("ignore", message=r"(\x1b\[[\d;]*m)?Any type hint is inferred as AnyType")
     from mlflow import pytorch  # noqa: PLC0415 - torch takes seconds to import
     from mlflow.models import ModelSignature  # noqa: PLC0415

@@ -8,8 +8,7 @@ repair, a move or a copy, and where nothing differs nothing is written.
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from crowdsweep.tracking.answered import answered
-from crowdsweep.tracking.mlflow_door import MlflowDoor
+from crowdsweep.tracking.mlflow_connection import MlflowConnection
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
 from crowdsweep.tracking.run_book import Rejected, StoredRun, delete_doubles
 from crowdsweep.tracking.run_records import (
@@ -38,6 +37,7 @@ from crowdsweep.tracking.sweep_page import (
     file_link,
     view,
 )
+from crowdsweep.tracking.time_limit import with_time_limit
 
 _ROOM = 40
 
@@ -53,14 +53,14 @@ def publish(uri: str, experiment: str, page: SweepPage) -> None:
     Raises:
         TrackingFailed: MLflow cannot be written; the message says why, in one line.
     """
-    door = MlflowDoor(uri, experiment)
+    door = MlflowConnection(uri, experiment)
     try:
-        answered(door, lambda _: write_page(door, page))
+        with_time_limit(door, lambda _: write_page(door, page))
     except (OSError, Rejected) as error:
         raise TrackingFailed(words_of(error, uri)) from None
 
 
-def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
+def write_page(door: MlflowConnection, page: SweepPage) -> StoredRun:
     """Writes a sweep's page through a door, and returns the top run; may raise whatever the door does."""
     door.open()
     try:
@@ -89,7 +89,7 @@ def write_page(door: MlflowDoor, page: SweepPage) -> StoredRun:
     return top
 
 
-def _found(door: MlflowDoor, page: SweepPage) -> tuple[StoredRun | None, dict[str, StoredRun], list[StoredRun]]:
+def _found(door: MlflowConnection, page: SweepPage) -> tuple[StoredRun | None, dict[str, StoredRun], list[StoredRun]]:
     """Returns the top run (None where there is none), the runs of cells by key, and duplicates of the top run."""
     cells: dict[str, StoredRun] = {}
     tops: list[StoredRun] = []
@@ -121,7 +121,7 @@ def _sizes(files: Mapping[str, bytes]) -> dict[str, int]:
     return {name: len(content) for name, content in files.items()}
 
 
-def _write_cell(door: MlflowDoor, run: StoredRun, shown: CellShown) -> None:
+def _write_cell(door: MlflowConnection, run: StoredRun, shown: CellShown) -> None:
     metrics = dict(shown.metrics)
     if RANK not in metrics and run.metrics.get(RANK, NOT_RANKED) != NOT_RANKED:
         metrics[RANK] = NOT_RANKED
@@ -132,7 +132,7 @@ def _write_cell(door: MlflowDoor, run: StoredRun, shown: CellShown) -> None:
         door.rename(run.run_id, shown.name)
 
 
-def _create(door: MlflowDoor, page: SweepPage) -> StoredRun:
+def _create(door: MlflowConnection, page: SweepPage) -> StoredRun:
     tags = {KIND: "sweep", KEY: _key(page), SWEEP: page.sweep, STORE: page.store, ORDER: FIRST}
     tags["mlflow.source.name"] = "crowdsweep"
     return door.create(RunRecord(kind="sweep", key=tags[KEY], name=page.sweep, tags=tags, params={}))
@@ -142,7 +142,7 @@ def _key(page: SweepPage) -> str:
     return f"sweep {page.store}"
 
 
-def _description(door: MlflowDoor, page: SweepPage, top: StoredRun, cells: Mapping[str, StoredRun]) -> str:
+def _description(door: MlflowConnection, page: SweepPage, top: StoredRun, cells: Mapping[str, StoredRun]) -> str:
     _, experiment = door.place
     links = [f"[{name}]({file_link(top.run_id, experiment, name)})" for name in page.files]
     parts = ["Files: " + ", ".join(links)]

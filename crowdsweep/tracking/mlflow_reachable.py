@@ -20,7 +20,7 @@ from mlflow.utils.rest_utils import http_request
 from sqlalchemy.pool import NullPool
 
 from crowdsweep.errors import BadInput
-from crowdsweep.paths import is_folder, stands
+from crowdsweep.paths import is_folder, lexists
 from crowdsweep.record.shown_uri import DATABASES, without_credentials
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, of_status, translated_errors
 from crowdsweep.tracking.uri import database_file
@@ -144,7 +144,7 @@ def within_patience(uri: str, ask: Callable[[], object], patience_s: float | Non
 
 def _open_file(file: Path) -> None:
     try:
-        with file.open("r+b") if stands(file) else TemporaryFile(dir=file.parent):
+        with file.open("r+b") if lexists(file) else TemporaryFile(dir=file.parent):
             pass
     except OSError as error:
         raise TrackingFailed(f"{file}: the file cannot be opened ({error.strerror})") from error

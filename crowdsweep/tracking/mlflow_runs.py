@@ -13,12 +13,12 @@ from crowdsweep.record.kept_arrays import content_of
 from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
-from crowdsweep.tracking.answered import StillWanted, answered
-from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
+from crowdsweep.tracking.mlflow_connection import MlflowClient, MlflowConnection
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
-from crowdsweep.tracking.repeated import Repeated, Timing
+from crowdsweep.tracking.repeated_job import RepeatedJob, Timing
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, Rejected, RunBook
+from crowdsweep.tracking.time_limit import StillWanted, with_time_limit
 from crowdsweep.tracking.uri import tracking_uri
 
 __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"]
@@ -74,14 +74,14 @@ class MlflowMirror:
         self._presses = presses
         self._tell = tell
         self._uri = tracking_uri(store, uri)
-        self._runs = RunBook(MlflowDoor(self._uri, experiment), record=record, read=reader_of(store), draw=draw)
+        self._runs = RunBook(MlflowConnection(self._uri, experiment), record=record, read=reader_of(store), draw=draw)
         self._projection = Projection(self._runs)
         self._summarised_at = 0.0
         self._refused = 0
         self.lacks = ""
         self._finished = False
         self._closed = False
-        self._thread = Repeated("MLflow", self._write, timing=timing, words=lambda error: words_of(error, self._uri))
+        self._thread = RepeatedJob("MLflow", self._write, timing=timing, words=lambda error: words_of(error, self._uri))
 
     def handle(self, event: Event) -> None:
         """Schedules a comparison with the record; never waits for MLflow and never raises its errors."""
@@ -181,7 +181,7 @@ def rebuild(
     Raises:
         BadInput: MLflow cannot be reached or written, or does not answer for too long.
     """
-    door = MlflowDoor(uri, experiment)
+    door = MlflowConnection(uri, experiment)
     runs = RunBook(door, record=None, read=read, draw=draw)
     found = written = refused = 0
 
@@ -198,7 +198,7 @@ def rebuild(
         runs.finish()
 
     try:
-        answered(door, write)
+        with_time_limit(door, write)
     except (OSError, Rejected) as error:
         raise BadInput(
             f"MLflow at {without_credentials(uri)} cannot be written: {words_of(error, uri)}. {written} trials were; "

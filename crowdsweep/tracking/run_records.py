@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 from crowdsweep.errors import plain
-from crowdsweep.metrics.known import HELDOUT, metric_kind
+from crowdsweep.metrics.metric_table import HELDOUT, metric_kind
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.wording import is_count
 from crowdsweep.record.array_names import BASELINES, CLASSES, is_item_scores

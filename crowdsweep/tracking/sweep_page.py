@@ -81,8 +81,8 @@ def store_id(first: SweepStarted) -> str:
 def compare_link(runs: Sequence[str], experiment: str) -> str:
     """Returns the link within MLflow's pages that compares runs, at most the first `_MOST_COMPARED`: hyper-parameters
     that differ, against the metric that sorts first."""
-    told = json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":"))
-    return f"#/compare-runs?runs={quote(told)}&experiments={quote(json.dumps([experiment]))}&{_TRAINING}"
+    run_list = json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":"))
+    return f"#/compare-runs?runs={quote(run_list)}&experiments={quote(json.dumps([experiment]))}&{_TRAINING}"
 
 
 def file_link(run: str, experiment: str, name: str) -> str:

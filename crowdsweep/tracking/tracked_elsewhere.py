@@ -18,7 +18,7 @@ _OF_MLFLOW = "mlruns"  # MLflow's artifact folder for a database on a server, wh
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class ServedElsewhere:
     """What MLflow's server is started with.
 
     Attributes:
@@ -63,7 +63,7 @@ def is_of_a_server(place: str) -> bool:
     return place.startswith(("http://", "https://", "databricks"))
 
 
-def served_elsewhere(store: Store, state: JournalState, place: str) -> Served:
+def served_elsewhere(store: Store, state: JournalState, place: str) -> ServedElsewhere:
     """Checks that a database elsewhere can be served, and returns what to serve. It creates nothing there, because only
     a record names the place.
 
@@ -82,7 +82,7 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> Served:
             relocate_artifacts(file, whole=False)
             found = experiment_in(file, state.config.get("tracking", {}).get("experiment") or state.name, VIEW_TAG)
             runs = experiments_link() if found is None else runs_link(found[0], viewed=found[1])
-            return Served(uri=uri, artifacts=file.with_name(FOLDER), runs=runs)
+            return ServedElsewhere(uri=uri, artifacts=file.with_name(FOLDER), runs=runs)
         from crowdsweep.tracking.mlflow_reachable import check_tables  # noqa: PLC0415 - mlflow takes seconds to import
 
         check_tables(uri)
@@ -93,10 +93,10 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> Served:
         ) from None
     known = state.runs.get(place)
     runs = experiments_link() if known is None else runs_link(known.experiment_id, viewed=False)
-    return Served(uri=uri, artifacts=Path.cwd() / _OF_MLFLOW, runs=runs, remote=True)
+    return ServedElsewhere(uri=uri, artifacts=Path.cwd() / _OF_MLFLOW, runs=runs, remote=True)
 
 
-def told_of_server(state: JournalState, place: str) -> str:
+def server_words(state: JournalState, place: str) -> str:
     """Returns a message that says where the runs of a sweep on a tracking server can be seen."""
     if address := address_of(state, place):
         return f"this sweep is tracked on {place}: {address}"

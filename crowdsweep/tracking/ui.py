@@ -28,13 +28,13 @@ from crowdsweep.tracking.artifact_places import FOLDER
 from crowdsweep.tracking.guard_names import APP, ARTIFACTS, PARAMETER, REMOTE, TOKEN
 from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
 from crowdsweep.tracking.tracked_elsewhere import (
-    Served,
+    ServedElsewhere,
     address_of,
     is_of_a_server,
     mirror_words,
     place_elsewhere,
     served_elsewhere,
-    told_of_server,
+    server_words,
 )
 from crowdsweep.tracking.uri import DATABASE, sqlite_uri, whole
 
@@ -99,13 +99,15 @@ def serve(store: Store, port: int, announce: Callable[[str], object]) -> int:
         served = served_elsewhere(store, state, place)
         announce(f"this sweep is tracked in {place}, which is served here")
         return _serve(served, port, announce)
-    announce(told_of_server(state, place))
+    announce(server_words(state, place))
     if (address := address_of(state, place)) and _has_screen():
         webbrowser.open(address)
     return 0
 
 
-def _of_store(store: Path, state: JournalState, database: Path, port: int, announce: Callable[[str], object]) -> Served:
+def _of_store(
+    store: Path, state: JournalState, database: Path, port: int, announce: Callable[[str], object]
+) -> ServedElsewhere:
     """Returns what to serve for a sweep whose runs are in the database beside its record."""
     if not database.is_file():
         raise BadInput(_why_none(store, state))
@@ -113,10 +115,10 @@ def _of_store(store: Path, state: JournalState, database: Path, port: int, annou
         raise BadInput(f"{database}: expected a file of the store, got a link; remove it")
     _check_free(port)
     runs = _relocated(store, state, database, announce)
-    return Served(uri=sqlite_uri(database), artifacts=database.with_name(FOLDER), runs=runs)
+    return ServedElsewhere(uri=sqlite_uri(database), artifacts=database.with_name(FOLDER), runs=runs)
 
 
-def _serve(served: Served, port: int, announce: Callable[[str], object]) -> int:
+def _serve(served: ServedElsewhere, port: int, announce: Callable[[str], object]) -> int:
     command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--artifacts-destination", served.artifacts.as_uri(), "--workers", "1", "--app-name", APP]
     token = secrets.token_urlsafe(32)

@@ -20,7 +20,7 @@ import numpy as np
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import TrialData
-from crowdsweep.metrics.known import ACCURACY, ITEM_METRICS, ScoredItems, repeats_votes
+from crowdsweep.metrics.metric_table import ACCURACY, ITEM_METRICS, ScoredItems, repeats_votes
 from crowdsweep.models import registered
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.record.array_names import BASELINES, CLASSES, HISTOGRAM, MARGINAL, UNIFORM

@@ -21,7 +21,7 @@ import numpy as np
 
 import crowdsweep.models
 from crowdsweep.errors import plain, shortened
-from crowdsweep.models.checkpoints import CheckpointRefused, TrainingState, part_of, taken, within
+from crowdsweep.models.checkpoints import CheckpointRefused, TrainingState, checked_array, with_prefix, without_prefix
 from crowdsweep.record.events import TrialSaved, TrialsNoted
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.trial.learning_curve import CurveSpec
@@ -86,7 +86,7 @@ class BatchCheckpoints:
         self._fits: dict[str, FitCheckpoint] = {}
         self._too_large: set[str] = set()
         self._notes: dict[str, list[str]] = {}
-        self.broken_off: BaseException | None = None  # what `emit` raised: not the model's fault
+        self.raised: BaseException | None = None  # what `emit` raised: not the model's fault
 
     @property
     def is_due(self) -> bool:
@@ -145,7 +145,7 @@ class BatchCheckpoints:
         try:
             self._settings.emit(event)
         except BaseException as error:
-            self.broken_off = error
+            self.raised = error
             raise
 
     def _say_too_large(self, keys: Sequence[str], size: int) -> None:
@@ -178,9 +178,9 @@ class FitCheckpoint:
         return self._ask_made_by()
 
     @property
-    def broken_off(self) -> BaseException | None:
+    def raised(self) -> BaseException | None:
         """The exception that `CheckpointSettings.emit` raised; None where it raised none."""
-        return self._batch.broken_off
+        return self._batch.raised
 
     @property
     def is_due(self) -> bool:
@@ -255,7 +255,7 @@ def encode(saved: Saved, made_by: Mapping[str, Any]) -> bytes:
         "curve/scores": np.array([score for _, score in progress.curve], np.float64),
     }
     for number, state in enumerate(saved.states.values()):
-        arrays.update(within(str(number), state.arrays))
+        arrays.update(with_prefix(str(number), state.arrays))
     about = {
         "made_by": dict(made_by),
         "step": progress.step,
@@ -285,21 +285,21 @@ def decode(content: bytes, made_by: Mapping[str, Any]) -> Saved:
 
     try:
         arrays = load(body)
-        about = json.loads(taken(arrays, _ABOUT, (None,), np.uint8).tobytes())
+        about = json.loads(checked_array(arrays, _ABOUT, (None,), np.uint8).tobytes())
         other = {name: value for name, value in made_by.items() if about["made_by"].get(name) != value}
         if other:
             name = next(iter(other))
             raise CheckpointRefused(
                 f"it was made with another {name}: {about['made_by'].get(name)} in place of {other[name]}"
             )
-        steps = taken(arrays, "curve/steps", (None,), np.int64).tolist()
-        scores = taken(arrays, "curve/scores", (len(steps),)).tolist()
+        steps = checked_array(arrays, "curve/steps", (None,), np.int64).tolist()
+        scores = checked_array(arrays, "curve/scores", (len(steps),)).tolist()
         return Saved(
             progress=Progress(
                 step=int(about["step"]), curve=list(zip(steps, scores, strict=True)), wall_s=float(about["wall_s"])
             ),
             states={
-                str(name): TrainingState(arrays=part_of(arrays, str(number)), ended=bool(ended))
+                str(name): TrainingState(arrays=without_prefix(arrays, str(number)), ended=bool(ended))
                 for number, (name, ended) in enumerate(about["trainings"])
             },
         )

@@ -21,7 +21,7 @@ from scipy import special
 from crowdsweep.arrays import ItemCodes, ItemProbs, RowProbs
 from crowdsweep.data.dataset import TrainingData, TrialData
 from crowdsweep.models._em import winners
-from crowdsweep.models._votes import agreement, exchanged_classes
+from crowdsweep.models._votes import agreement, permuted_classes
 from crowdsweep.models.contract import ModelInfo
 from crowdsweep.record.flags import Flag
 
@@ -104,7 +104,7 @@ def _shape(item_probs: ItemProbs, votes: ItemProbs, training: TrainingData) -> t
     if training.annotations.agreement - float((votes.mean(axis=0) ** 2).sum()) < _LEAST_AGREEMENT:
         return ()
     agreeing = agreement(votes, item_probs)
-    if exchanged_classes(agreeing, len(votes)) is not None:
+    if permuted_classes(agreeing, len(votes)) is not None:
         return (Flag.PERMUTED,)
     own = float(np.trace(agreeing)) - float(votes.mean(axis=0).max())
     return (Flag.COLLAPSED,) if own <= 1e-9 else ()

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from crowdsweep.data.dataset import TrialData
-from crowdsweep.metrics.known import ITEM_METRICS, SPLITS, ScoredItems
+from crowdsweep.metrics.metric_table import ITEM_METRICS, SPLITS, ScoredItems
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.soft_labels import kurtosis_of
 from crowdsweep.record.array_names import kurtosis_name, names_of

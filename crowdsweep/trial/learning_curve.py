@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crowdsweep.metrics.known import ItemMetric, info_of
+from crowdsweep.metrics.metric_table import ItemMetric, info_of
 from crowdsweep.record.bar import Bar
 
 MOST_POINTS = 100

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from traceback import clear_frames
 
-from crowdsweep.errors import is_want_of_memory
+from crowdsweep.errors import is_out_of_memory
 from crowdsweep.record.result import OUT_OF_MEMORY, Failure, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.trial.model_calls import ModelFault, failure_of
@@ -46,7 +46,7 @@ def peak_bytes() -> int:
 
 def of_memory(error: BaseException) -> bool:
     """Whether an error, or the cause of a `ModelFault`, means that memory ran out."""
-    return is_want_of_memory(error.__cause__ if isinstance(error, ModelFault) and error.__cause__ else error)
+    return is_out_of_memory(error.__cause__ if isinstance(error, ModelFault) and error.__cause__ else error)
 
 
 def release_memory(error: BaseException, device: str) -> None:
@@ -67,7 +67,7 @@ def release_memory(error: BaseException, device: str) -> None:
         devices.release(device)
 
 
-def failure_for_want_of_memory(error: BaseException) -> Failure:
+def out_of_memory_failure(error: BaseException) -> Failure:
     """Returns the failure of a trial that ran out of memory although it ran alone."""
     plain = failure_of(error)
     message = (
@@ -94,7 +94,7 @@ def within_memory(run: Run, specs: Sequence[TrialSpec], device: str) -> list[Tri
         if not of_memory(error):
             raise
         release_memory(error, device)
-        failure = failure_for_want_of_memory(error)
+        failure = out_of_memory_failure(error)
     if len(specs) == 1:
         return [TrialResult(key=specs[0].key, status=Status.FAILED, failure=failure)]
     half = len(specs) // 2

@@ -41,7 +41,7 @@ from crowdsweep.trial.fit_checks import checked_fit
 from crowdsweep.trial.flags import evidence_of, flags_of
 from crowdsweep.trial.item_scores import item_scores
 from crowdsweep.trial.learning_curve import NO_CURVE, CurveSpec, thinned_curve
-from crowdsweep.trial.memory import failure_for_want_of_memory, of_memory, release_memory, within_memory
+from crowdsweep.trial.memory import of_memory, out_of_memory_failure, release_memory, within_memory
 from crowdsweep.trial.model_calls import ModelFault, failure_of, guarded
 from crowdsweep.trial.scoring import score, score_of, scored_items
 
@@ -86,7 +86,7 @@ class _Fit:
     curve: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     goes_on: bool = True
     stops: dict[str, StoppedEarly] = field(default_factory=dict[str, StoppedEarly])  # by trial key
-    broken_off: BaseException | None = None  # what `report` raised: not the model's fault
+    raised: BaseException | None = None  # what `report` raised: not the model's fault
 
     def begin(self, share: float) -> None:
         """Begins the fit (again), from its checkpoint where it has one.
@@ -119,12 +119,12 @@ class _Fit:
 
     def end(self) -> None:
         """Adds the elapsed time to `wall_s`; raises what `report` or the checkpoint's `emit` raised during the fit."""
-        broken_off = self.broken_off or (self.checkpoint and self.checkpoint.broken_off)
-        if broken_off:
-            raise broken_off
+        raised = self.raised or (self.checkpoint and self.checkpoint.raised)
+        if raised:
+            raise raised
         self.wall_s += self.elapsed_s()
 
-    def begins_anew(self, fault: ModelFault) -> bool:
+    def starts_again(self, fault: ModelFault) -> bool:
         """Drops the fit's checkpoint if that is what the model refused; returns whether it did.
 
         The fit then begins anew.
@@ -287,7 +287,7 @@ def _context(fit: _Fit, batch: _Batch, *, sees_gold: bool) -> FitContext:
                 answer and spec.key not in fit.stops for answer, spec in zip(answers, fit.specs, strict=True)
             )
         except BaseException as error:
-            fit.broken_off = error
+            fit.raised = error
             raise
         return fit.goes_on
 
@@ -340,10 +340,10 @@ def _fit(info: ModelInfo, fits: Sequence[_Fit], contexts: Sequence[FitContext]) 
         fit.end()
     if fault is None:
         return list(fitted)
-    if sum(fit.begins_anew(fault) for fit in fits):  # not `any`: the fault does not say whose it was
+    if sum(fit.starts_again(fault) for fit in fits):  # not `any`: the fault does not say whose it was
         return _fit(info, fits, contexts)
     if len(fits) == 1:
-        return [failure_for_want_of_memory(fault) if of_memory(fault) else failure_of(fault)]
+        return [out_of_memory_failure(fault) if of_memory(fault) else failure_of(fault)]
     half = len(fits) // 2
     return [*_fit(info, fits[:half], contexts[:half]), *_fit(info, fits[half:], contexts[half:])]
 

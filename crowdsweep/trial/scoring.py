@@ -30,7 +30,7 @@ from crowdsweep.data.choices import choice_counts, choices_of
 from crowdsweep.data.dataset import EvaluationSet, Items, TrainingData, TrialData
 from crowdsweep.errors import FitFailed
 from crowdsweep.metrics.annotators import CountedChoosers, CountedCrowd, mean_confusion
-from crowdsweep.metrics.known import (
+from crowdsweep.metrics.metric_table import (
     ANSWER_METRICS,
     COUNT_METRICS,
     CROWD_METRICS,

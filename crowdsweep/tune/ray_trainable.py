@@ -20,12 +20,12 @@ from crowdsweep.api.loading import load
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.splits import data_version
 from crowdsweep.errors import FitFailed
-from crowdsweep.metrics.known import by_held_out, check_metric_name
+from crowdsweep.metrics.metric_table import by_held_out, check_metric_name
 from crowdsweep.models import registered
 from crowdsweep.record.events import TrialProgressed
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.registry.carried import CarriedFolder, carried, search_here
+from crowdsweep.registry.plugin_transfer import PluginFolder, plugin_folders, use_plugin_folders
 from crowdsweep.search.space import Space
 from crowdsweep.sweep.plan import SEARCH_SEED
 from crowdsweep.sweepfile.records import Heldout
@@ -138,12 +138,12 @@ def trainable(
         device=device,
     )
     registered.full_params(model, job.fixed)
-    return tune.with_parameters(_fit, job=job, base=loaded.dataset, plugins=carried())
+    return tune.with_parameters(_fit, job=job, base=loaded.dataset, plugins=plugin_folders())
 
 
-def _fit(config: Mapping[str, Any], job: Job, base: CrowdDataset, plugins: Sequence[CarriedFolder]) -> None:
+def _fit(config: Mapping[str, Any], job: Job, base: CrowdDataset, plugins: Sequence[PluginFolder]) -> None:
     """Runs one trial of Tune."""
-    search_here(plugins, Path.cwd())
+    use_plugin_folders(plugins, Path.cwd())
     specs = job.specs(config, base)
     rounds, begins = Rounds([spec.key for spec in specs]), _step_of(tune.get_checkpoint())
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from crowdsweep.analysis.sweep import analysed
-from crowdsweep.analysis.underway.now import Now, Watch, now_of
+from crowdsweep.analysis.underway.snapshot import SweepFollower, SweepSnapshot, snapshot_of
 from crowdsweep.errors import CrowdsweepError, plain
 from crowdsweep.record.events import Event, SweepStarted
 from crowdsweep.record.state import JournalState
@@ -44,7 +44,7 @@ def live_report(
     *,
     every: int = EVERY,
     sleep: Callable[[float], None] = time.sleep,
-    latest: Callable[[], Now | None] = lambda: None,
+    latest: Callable[[], SweepSnapshot | None] = lambda: None,
 ) -> Store:
     """Writes the report of a sweep whenever there is news, until the sweep's run has ended or its driver is gone
     without a word. The last page does not reload itself.
@@ -61,7 +61,7 @@ def live_report(
         The page's path.
 
     Raises:
-        JournalError, NotWritten: as `write_report`.
+        JournalError, WriteFailed: as `write_report`.
     """
     page, seen = store / "report.html", None
     while True:
@@ -99,7 +99,7 @@ class LivePage:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._watch = Watch(look, clock)
+        self._watch = SweepFollower(look, clock)
         self._slots = slots
         self._tell = tell
         self._clock = clock
@@ -182,13 +182,13 @@ def follow(store: str) -> None:
         store: store of the sweep, as a person would write it.
     """
     os.nice(_NICE)
-    latest: list[Now | None] = [None]
+    latest: list[SweepSnapshot | None] = [None]
 
     def listen() -> None:
         for line in sys.stdin:
             if line.rstrip() == _END:
                 os._exit(0)  # the next writer removes a page that is half written
-            latest[0] = now_of(line)
+            latest[0] = snapshot_of(line)
         latest[0] = None  # the driver is gone, as the record says too
 
     def announce(page: Store) -> None:

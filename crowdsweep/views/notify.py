@@ -86,7 +86,7 @@ def message_of(store: Store, name: str, error: str = "") -> Message:
         name: name of the sweep.
         error: kind of the error that ended the run; empty where none did.
     """
-    from crowdsweep.analysis.standing import sweep_status  # noqa: PLC0415 - no trial waits for statistics
+    from crowdsweep.analysis.status import sweep_status  # noqa: PLC0415 - no trial waits for statistics
 
     message: dict[str, Any] = {"sweep": name, "state": FAILED, **({"error": error} if error else {})}
     try:

@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from crowdsweep.analysis.flat_tables import comparison_table, study_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
-from crowdsweep.errors import NotWritten, error_words
+from crowdsweep.errors import WriteFailed, error_words
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replace_files
 from crowdsweep.paths import is_file
@@ -45,8 +45,8 @@ def write_report(store: Store) -> Store:
 
     Raises:
         JournalError: there is no sweep in that folder.
-        NotWritten: they could not be written (a full disk, a folder that is read-only).
-        NotOurs: a file of that name exists that crowdsweep did not write, or that was changed since.
+        WriteFailed: they could not be written (a full disk, a folder that is read-only).
+        ForeignFile: a file of that name exists that crowdsweep did not write, or that was changed since.
     """
     return write_files(analysed(store))
 
@@ -82,7 +82,7 @@ def put_in_store(found: AnalysedSweep, files: Mapping[str, bytes]) -> None:
     """Writes the files of a sweep's report into its store: all of them, or none.
 
     Raises:
-        NotWritten, NotOurs: as for `write_report`.
+        WriteFailed, ForeignFile: as for `write_report`.
     """
     store = found.store
     try:
@@ -90,7 +90,7 @@ def put_in_store(found: AnalysedSweep, files: Mapping[str, bytes]) -> None:
             replace_files(folder, STORE, files, make=False)  # a store that was removed meanwhile stays removed
     except OSError as error:
         place = store / error.filename if error.filename in files else store
-        raise NotWritten(
+        raise WriteFailed(
             f"{place}: could not be written ({error_words(error)}); what was there before is unchanged, and the record "
             f"is safe. Check the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
         ) from error

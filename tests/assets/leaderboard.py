@@ -20,7 +20,7 @@ import pyarrow as pa
 from scipy.stats import ttest_1samp
 
 from crowdsweep import machine
-from crowdsweep.analysis.compare import Comparison, Score
+from crowdsweep.analysis.compare import Comparison, ModelScore
 from crowdsweep.analysis.phrases import friedman_words
 from crowdsweep.analysis.pivot import Pivot
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
@@ -148,13 +148,13 @@ def in_words(gains: dict[str, np.ndarray], n_datasets: int) -> str:
     return f"**Does it help?** Over {n_datasets} datasets a search {told}."
 
 
-def means(pairs: Sequence[tuple[Score, Score]], metric: str) -> list[np.ndarray]:
+def means(pairs: Sequence[tuple[ModelScore, ModelScore]], metric: str) -> list[np.ndarray]:
     """Returns the means of a metric on each dataset, of each place of the pairs."""
     return [np.array([pair[place].metrics[metric].mean for pair in pairs]) for place in (0, 1)]
 
 
 def difference(
-    pairs: Sequence[tuple[Score, Score]], metric: str, *, percent: bool = False
+    pairs: Sequence[tuple[ModelScore, ModelScore]], metric: str, *, percent: bool = False
 ) -> tuple[str, str, str, str]:
     """Returns means of a metric before and after, their difference with its interval, and on how many datasets it rises
     and falls (falls and rises, of what is not in percent)."""
@@ -197,7 +197,7 @@ def times(comparison: Comparison, order: Pivot) -> str:
     blocks = comparison.datasets
     rows = []
     for model in [*order.models, *order.gold]:
-        of_model: list[Score | None] = [next((s for s in b.scores if s.model == model), None) for b in blocks]
+        of_model: list[ModelScore | None] = [next((s for s in b.scores if s.model == model), None) for b in blocks]
         seconds = [show_seconds(s.wall_s.mean) if s is not None and s.wall_s is not None else "–" for s in of_model]
         most = max((s.peak_bytes for s in of_model if s is not None and s.peak_bytes is not None), default=None)
         rows.append([f"{model} (saw gold)" if model in order.gold else model, *seconds, show_bytes(most)])

@@ -44,17 +44,17 @@ from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.ray_slot import slot_options
 from crowdsweep.record.events import Event, Mirror, SweepFinished, SweepStarted
 from crowdsweep.record.journal import Journal, read_journal
-from crowdsweep.record.kinds import take
+from crowdsweep.record.kinds import apply_event
 from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.record.shown import one_each, shown_trials
-from crowdsweep.record.state import Known
+from crowdsweep.record.state import MutableState
 from crowdsweep.resources import Resources
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.environment import environment
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
-from crowdsweep.tracking.mlflow_door import MlflowClient, MlflowDoor
+from crowdsweep.tracking.mlflow_connection import MlflowClient, MlflowConnection
 from crowdsweep.tracking.mlflow_runs import MlflowMirror, reader_of, rebuild, tracking_uri
 from crowdsweep.tracking.run_records import trial_record
 from crowdsweep.trial.runner import run_batch
@@ -160,8 +160,8 @@ def engine(cluster: Cluster, trials: int, pack: int, mlflow: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         if mlflow:  # making its tables takes a second, once
             begun = SweepStarted(name="overhead", config={}, plan=PlanRecord(), environment={}, resumed=False, time=0.0)
-            known = Known()
-            take(known, begun)
+            known = MutableState()
+            apply_event(known, begun)
             rebuild(known.view(), tracking_uri(Path(folder)), "overhead")
         journal = Journal(Path(folder))
         last = LastTrial()
@@ -210,7 +210,7 @@ def written_to_mlflow(trials: int, *, bare: bool) -> float:
         config = sweep_of(trials, 20)
         run(replace(config, tracking=replace(config.tracking, enabled=False)), store, engine="inline", quiet=True)
         state = read_journal(store)
-        door = MlflowDoor(tracking_uri(Path(folder)), "overhead")
+        door = MlflowConnection(tracking_uri(Path(folder)), "overhead")
         door.open()  # making its tables takes a second, once
         if not bare:
             ours = partial(rebuild, state, tracking_uri(Path(folder)), "overhead", read=reader_of(store))

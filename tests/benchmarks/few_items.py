@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from crowdsweep.analysis.paired import SIGNIFICANCE, Scores, against_best
+from crowdsweep.analysis.paired import SIGNIFICANCE, SeedScores, against_best
 from crowdsweep.metrics.differences import difference
 from crowdsweep.metrics.intervals import few_seeds_interval
 from crowdsweep.studies.axis import AxisPoint
@@ -117,12 +117,14 @@ def _of_labels(name: str, runs: int) -> Iterator[Figure]:
     yield what, float(np.mean(every or [False])), 0.0, 0.05, len(every)
 
 
-def _answers(rng: np.random.Generator, share: float, n_items: int, n_seeds: int, anew: float, luck: float) -> Scores:
+def _answers(
+    rng: np.random.Generator, share: float, n_items: int, n_seeds: int, anew: float, luck: float
+) -> SeedScores:
     own = rng.random((1, n_items)) < share
     shares = np.clip(share + rng.normal(0.0, luck, (n_seeds, 1)), 0.0, 1.0)
     drawn = rng.random((n_seeds, n_items)) < shares
     right = np.where(rng.random((n_seeds, n_items)) < anew, drawn, own).astype(np.float32)
-    return Scores(by_seed={s: float(row.mean()) for s, row in enumerate(right)}, by_item=dict(enumerate(right)))
+    return SeedScores(by_seed={s: float(row.mean()) for s, row in enumerate(right)}, by_item=dict(enumerate(right)))
 
 
 def _told_apart(

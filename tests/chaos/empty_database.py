@@ -15,7 +15,7 @@ atexit.register(_FOLDER.cleanup)
 
 def put_into(store: Path) -> None:
     """Puts one into a store, which is made where it is missing; one that is there stays."""
-    from crowdsweep.tracking.mlflow_door import _make_database
+    from crowdsweep.tracking.mlflow_connection import _make_database
 
     made = Path(_FOLDER.name, DATABASE)
     with _GUARD:

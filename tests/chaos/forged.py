@@ -11,7 +11,7 @@ from chaos.faults import fault
 from chaos.journal_file import lines_of
 from chaos.sandbox import Sandbox
 
-from crowdsweep.record.rows import START, chain, unseal
+from crowdsweep.record.rows import START, chain, parse_row
 
 Data = dict[str, Any]
 PATHS = (
@@ -47,7 +47,7 @@ FORGE: dict[str, Callable[[Data, Random], None]] = {
 def _forged(box: Sandbox, draw: Random) -> str:
     shutil.copytree(box.undisturbed, box.store)
     box.remember()
-    rows = [json.loads(unseal(line).text) for line in lines_of(box.journal)]  # type: ignore[union-attr] # all are sound
+    rows = [json.loads(parse_row(line).text) for line in lines_of(box.journal)]  # type: ignore[union-attr] # all are sound
     finished = [row for row in rows if row["kind"] == "trial_finished"]
     row, what = draw.choice(finished), draw.choice(sorted(FORGE))
     box.known.pop(row["data"]["result"]["key"], None)

@@ -7,7 +7,7 @@ from crowdsweep.errors import JournalError
 from crowdsweep.record.codec import decode
 from crowdsweep.record.events import Event, TrialFinished
 from crowdsweep.record.result import TrialResult
-from crowdsweep.record.rows import unseal
+from crowdsweep.record.rows import parse_row
 
 
 def lines_of(journal: Path) -> list[bytes]:
@@ -17,7 +17,7 @@ def lines_of(journal: Path) -> list[bytes]:
 
 def event_of(line: bytes) -> Event | None:
     """Returns what a line says; None where it cannot be read."""
-    whole = unseal(line)
+    whole = parse_row(line)
     try:
         return None if whole is None else decode(whole.text)
     except JournalError:

@@ -201,7 +201,7 @@ def test_mlflow_that_cannot_be_written_any_more(
     """The sweep finishes, and `mirror` writes what MLflow lacks."""
     from mlflow import MlflowClient
 
-    from crowdsweep.tracking import mlflow_runs, repeated
+    from crowdsweep.tracking import mlflow_runs, repeated_job
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     config = config_of([SLOW], seeds={"report": 12}, tracking={})
@@ -222,7 +222,7 @@ def test_mlflow_that_cannot_be_written_any_more(
 
     seen: list[Any] = []
     monkeypatch.setattr(mlflow_runs.MlflowMirror, "handle", spoilt)
-    monkeypatch.setattr(repeated, "Timing", partial(repeated.Timing, first_delay_s=0.05, stalled_s=60.0))
+    monkeypatch.setattr(repeated_job, "Timing", partial(repeated_job.Timing, first_delay_s=0.05, stalled_s=60.0))
     outcome = app.run(config, tmp_path, quiet=True)
     assert (outcome.status, outcome.finished, outcome.failed) == ("done", 12, 0)
     _unblock(database)

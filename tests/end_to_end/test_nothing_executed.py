@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from crowdsweep import app
-from crowdsweep.registry import carried, discovery
+from crowdsweep.registry import discovery, plugin_transfer
 from crowdsweep.sweepfile.read import parse_sweep
 
 MODULES = (
@@ -198,12 +198,12 @@ def test_plugins_are_carried_to_a_machine_that_lacks_them(tmp_path: Path, monkey
     (mine / "data.csv").write_text("not carried")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(discovery.SEARCH_PATH, "mine")
-    folders = carried.carried()
+    folders = plugin_transfer.plugin_folders()
     assert folders[0].path == str(mine)
-    carried.search_here(folders, place)
+    plugin_transfer.use_plugin_folders(folders, place)
     assert discovery.search_path() == [mine], "the same files at the same place are used where they lie"
     (mine / "one.py").write_text("MODEL = 'another'\n")
-    carried.search_here(folders, place)
+    plugin_transfer.use_plugin_folders(folders, place)
     (found,) = discovery.search_path()
     assert found.parent == place
     assert {path.name: path.read_text() for path in found.iterdir()} == {"one.py": "MODEL = 1\n"}

@@ -16,7 +16,7 @@ from crowdsweep.record.journal import read_journal
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import StoreUri
 from crowdsweep.tracking import ui
-from crowdsweep.tracking.tracked_elsewhere import Served
+from crowdsweep.tracking.tracked_elsewhere import ServedElsewhere
 
 pytestmark = [pytest.mark.xdist_group("s3"), pytest.mark.usefixtures("s3")]
 
@@ -132,7 +132,7 @@ def test_mlflow_is_written_where_it_is_said_to_be(
     capsys.readouterr()
     command("mirror", store)
     assert f"0 trials written, {N_TRIALS} were already there" in capsys.readouterr().out
-    served: list[Served] = []
+    served: list[ServedElsewhere] = []
     monkeypatch.setattr(ui, "_serve", lambda what, *_: served.append(what) or 0)
     command("ui", store)
     assert [what.uri for what in served] == [uri]

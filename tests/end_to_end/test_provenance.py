@@ -17,7 +17,7 @@ import yaml
 
 from crowdsweep import app
 from crowdsweep.analysis.flat_tables import comparison_table
-from crowdsweep.analysis.standing import sweep_status
+from crowdsweep.analysis.status import sweep_status
 from crowdsweep.analysis.study import study_report
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import results_table

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crowdsweep.analysis.paired import Scores, holm, paired_test
+from crowdsweep.analysis.paired import SeedScores, holm, paired_test
 from crowdsweep.analysis.ranks import mean_ranks
 from crowdsweep.metrics.rank_tests import critical_difference
 
@@ -26,8 +26,8 @@ _ROUNDING = (
 )
 
 
-def _by_seed(values: tuple[float, ...]) -> Scores:
-    return Scores(by_seed=dict(enumerate(values)))
+def _by_seed(values: tuple[float, ...]) -> SeedScores:
+    return SeedScores(by_seed=dict(enumerate(values)))
 
 
 def test_paired_t_and_its_interval_are_students() -> None:

@@ -19,7 +19,7 @@ from crowdsweep.models.joint._lia_loss import LiaLoss
 from crowdsweep.models.joint._lia_network import Annotators, LiaNetwork
 from crowdsweep.models.joint._lia_replicas import fit
 from crowdsweep.models.networks.dense import DenseNetwork
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.streams import Minibatch
 from crowdsweep.models.networks.written_gradients import WithSlopes
 from crowdsweep.models.registered import build_model
@@ -30,7 +30,7 @@ from crowdsweep.seeds import SeedStream
 def test_confusions_are_the_inner_product_of_exponentials_normalised(questions, classes, latent):
     cells = questions * classes**2 * latent
     network = LiaNetwork(
-        classes=Named(name="items", network=DenseNetwork(widths=(3, questions * classes + cells))),
+        classes=NamedNetwork(name="items", network=DenseNetwork(widths=(3, questions * classes + cells))),
         difficulty=None,
         describing=None,
         n_questions=questions,
@@ -260,7 +260,7 @@ def test_expected_and_marginal_losses_are_those_of_explicit_loops():
 def test_written_slopes_are_those_of_the_losses(objective, questions, classes, latent):
     cells = questions * classes**2 * latent
     network = LiaNetwork(
-        classes=Named(name="items", network=DenseNetwork(widths=(3, questions * classes + cells))),
+        classes=NamedNetwork(name="items", network=DenseNetwork(widths=(3, questions * classes + cells))),
         difficulty=None,
         describing=None,
         n_questions=questions,

@@ -12,7 +12,7 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import FitContext, fit_one
 from crowdsweep.models.joint._conditional_vae import ConditionalVae
-from crowdsweep.models.joint.semi_lfc import Known, SemiLfc, bound_of_items
+from crowdsweep.models.joint.semi_lfc import ReplicaCrowd, SemiLfc, bound_of_items
 from crowdsweep.models.networks.values import Values
 from crowdsweep.seeds import SeedStream
 
@@ -96,14 +96,14 @@ def test_items_without_answers_are_learnt_from() -> None:
         said = fitted.predictor.predict(silent, "classifier")
         scores.append(-np.log(said[np.arange(len(said)), silent_gold]).mean())
     assert scores[1] < scores[0]
-    assert len(Known(model, data, context).features) == 220
+    assert len(ReplicaCrowd(model, data, context).features) == 220
 
 
 def test_standardised_features_have_no_scale_and_constants_stay_finite() -> None:
     data, *_ = clouds(20, 30)
     assert data.items.features is not None
     constant = np.concatenate([1e3 * data.items.features, np.ones((20, 1), np.float32)], axis=1)
-    known = Known(
+    known = ReplicaCrowd(
         SemiLfc(),
         replace(data, items=replace(data.items, features=constant), unlabelled=None),
         FitContext(seeds=SeedStream(0)),

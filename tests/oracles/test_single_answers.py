@@ -10,7 +10,7 @@ from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import Scale
 from crowdsweep.metrics import distributions, items
 from crowdsweep.metrics.kinds import HeldoutAnswers
-from crowdsweep.metrics.known import METRICS, AnswerMetric
+from crowdsweep.metrics.metric_table import METRICS, AnswerMetric
 from crowdsweep.metrics.single_answers import distances, wrong_answers
 
 By = Literal["item", "annotator"]

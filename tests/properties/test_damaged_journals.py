@@ -16,7 +16,7 @@ from crowdsweep.record.events import TrialFinished
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.local import JOURNAL_FILE
 from crowdsweep.record.repair import repair_journal
-from crowdsweep.record.rows import unseal
+from crowdsweep.record.rows import parse_row
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.plan import Plan, make_plan
@@ -78,7 +78,7 @@ def rows_of(store: Path) -> Rows:
 
 
 def finished(row: bytes) -> list[str]:
-    whole = unseal(row)
+    whole = parse_row(row)
     event = None if whole is None else decode(whole.text)
     return [event.result.key] if isinstance(event, TrialFinished) else []
 

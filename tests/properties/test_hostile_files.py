@@ -11,7 +11,7 @@ import pytest
 from sound_files import SOUND
 
 from crowdsweep.importing.registry import FORMS, read_form
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 from crowdsweep.importing.write import write_rows
 
 
@@ -21,7 +21,7 @@ def test_every_form_is_tried() -> None:
 
 @pytest.mark.parametrize("entry", SOUND, ids=lambda entry: f"{entry[0]} {entry[1]}")
 def test_undamaged_they_are_read(
-    tmp_path: Path, entry: tuple[str, str, Callable[[random.Random], bytes], Asked]
+    tmp_path: Path, entry: tuple[str, str, Callable[[random.Random], bytes], FileOptions]
 ) -> None:
     form, name, make, asked = entry
     for seed in range(5):

@@ -33,7 +33,7 @@ from crowdsweep.record.events import (
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord, PlanRecord
 from crowdsweep.record.result import Failure, Status, TrialResult
-from crowdsweep.record.rows import START, chain, seal, unseal, whole_rows
+from crowdsweep.record.rows import START, chain, encode_row, parse_row, valid_rows
 from crowdsweep.record.spec import TrialSpec
 
 E = "e" * 16
@@ -208,7 +208,7 @@ def test_any_cut_leaves_the_rows_before_it(rows_as_text: list[str], data: st.Dat
         end += len(line)
         if end - 1 <= cut:  # of the last one, the newline may be missing
             expected.append(text)
-    got = [row.text.decode() for row in whole_rows(io.BytesIO(whole[:cut]), "x")]
+    got = [row.text.decode() for row in valid_rows(io.BytesIO(whole[:cut]), "x")]
     assert got == expected
 
 
@@ -221,7 +221,7 @@ def test_a_changed_byte_is_never_read(rows_as_text: list[str], data: st.DataObje
     got: list[str] = []
     message = ""
     try:
-        got.extend(row.text.decode() for row in whole_rows(io.BytesIO(bytes(whole)), "x"))
+        got.extend(row.text.decode() for row in valid_rows(io.BytesIO(bytes(whole)), "x"))
     except JournalDamaged as error:
         message = str(error)
     assert got == rows_as_text[:before], "only what stands before the change may be believed"
@@ -231,9 +231,9 @@ def test_a_changed_byte_is_never_read(rows_as_text: list[str], data: st.DataObje
 @given(events)
 def test_a_sealed_row_opens(drawn: object) -> None:
     text = encode(built(drawn))
-    line = seal(text, START)
+    line = encode_row(text, START)
     assert line.count(b"\n") == 1
-    opened = unseal(line)
+    opened = parse_row(line)
     assert opened is not None
     assert opened.text.decode("utf-8", "surrogatepass") == text
 

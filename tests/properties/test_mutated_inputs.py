@@ -23,7 +23,7 @@ from sound_sweeps import SPACES, hurt_sweep, sound_sweep
 
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.data.describe import describe
-from crowdsweep.data.oddities import odd_things
+from crowdsweep.data.oddities import find_oddities
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import BadInput, CrowdsweepError
 from crowdsweep.importing.normalise import normalised
@@ -32,7 +32,7 @@ from crowdsweep.importing.write import write_rows
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.labelling.recipe import RECIPE, read_recipe
 from crowdsweep.record.journal import read_journal
-from crowdsweep.record.rows import START, chain, unseal
+from crowdsweep.record.rows import START, chain, parse_row
 from crowdsweep.sweepfile.read import config_to_mapping, load_sweep, parse_sweep
 
 MUTATIONS = int(os.environ.get("CROWDSWEEP_MUTATIONS", "60"))
@@ -53,7 +53,7 @@ def journal(rng: random.Random) -> dict[str, bytes]:
 
 def hurt_journal(data: bytes, rng: random.Random) -> bytes:
     """Changes any bytes, or what a row says, whose checksum then agrees."""
-    rows = [unseal(row) for row in data.splitlines(keepends=True)]
+    rows = [parse_row(row) for row in data.splitlines(keepends=True)]
     if rng.random() < 0.4 or None in rows:
         return mutated(data, rng)
     texts = [row.text.decode() for row in rows if row is not None]
@@ -103,7 +103,7 @@ def read_sweep(place: Path, rng: random.Random) -> None:
 
 def read_dataset(place: Path, rng: random.Random) -> None:
     dataset = read_folder(place)
-    odd_things(dataset)
+    find_oddities(dataset)
     describe(dataset)
 
 

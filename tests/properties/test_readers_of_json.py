@@ -16,7 +16,7 @@ from mutations import flipped, pieced, renumbered, retyped, scarred
 from crowdsweep.errors import JournalError
 from crowdsweep.record.codec import Decoder, _decode_slowly, _loaded, decode
 from crowdsweep.record.events import TrialPlanned
-from crowdsweep.record.rows import unseal
+from crowdsweep.record.rows import parse_row
 
 ROW = '{"kind":"trial_finished","v":2,"data":{"result":{"metrics":{"a":0.78764,"é":-1e-300},"objective":[1]}}}'
 PIECES = (
@@ -67,7 +67,7 @@ ROWS = [
     row.text
     for journal in sorted((Path(__file__).parents[1] / "assets/journals").glob("*/*/journal.jsonl"))
     for line in journal.read_bytes().splitlines(keepends=True)
-    if (row := unseal(line)) is not None
+    if (row := parse_row(line)) is not None
 ]
 PLANNED = [row for row in ROWS if b'"trial_planned"' in row]
 WAYS = (retyped, retyped, retyped, renumbered, scarred, flipped, pieced)

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.errors import DataError
 from crowdsweep.importing import whole_columns
 from crowdsweep.importing.forms.columns import _read_row_by_row
-from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows
 from crowdsweep.importing.whole_columns import read_whole_columns
 
-ROLES = Asked(item="item", annotator="who", label="said", weight="w")
+ROLES = FileOptions(item="item", annotator="who", label="said", weight="w")
 WORDS = ("a", "b", "cat", "ünï", "", " ", "NA", " a", "1", "2.5", "-1", "0", 'q"q', "c,d", "x\ny", "\r", '"', "é\r\n")
 CELL = st.one_of(st.sampled_from(WORDS[:3]), st.sampled_from(WORDS))
 WEIGHT = st.one_of(st.just("2"), st.sampled_from(("", "1", " 1", "NA", "-1", "inf", "x")))
@@ -73,7 +73,7 @@ def test_what_has_to_be_refused_is_left_to_who_knows_the_line(tmp_path):
 
 def test_words_for_nothing_are_those_that_were_told(tmp_path):
     path = written(tmp_path / "a.csv", [("i1", "ann", "NA", "1"), ("i2", "ann", "-9", "1")], False, "\n")
-    asked = Asked(item="item", annotator="who", label="said", missing=Missing.of(["-9"]))
+    asked = FileOptions(item="item", annotator="who", label="said", missing=MissingValues.of(["-9"]))
     whole = read_whole_columns(path, asked)
     assert whole is not None
     assert found(whole) == found(_read_row_by_row(path, asked))

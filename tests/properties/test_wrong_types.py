@@ -15,7 +15,7 @@ import pytest
 
 from crowdsweep import app
 from crowdsweep.record.local import JOURNAL_FILE
-from crowdsweep.record.rows import START, chain, unseal
+from crowdsweep.record.rows import START, chain, parse_row
 from crowdsweep.sweepfile.read import parse_sweep
 
 WRONG = (None, True, "x", 7, 10**400, -1.5, [], {}, [None], {"x": None}, ["x", 3], {"x": {"x": []}}, [[1, [2]]])
@@ -54,7 +54,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     }
     app.run(parse_sweep(config), store, quiet=True)
     lines = (store / JOURNAL_FILE).read_bytes().splitlines(keepends=True)
-    return [json.loads(whole.text) for whole in map(unseal, lines) if whole is not None]
+    return [json.loads(whole.text) for whole in map(parse_row, lines) if whole is not None]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.labelling.accuracies import accuracies
 from crowdsweep.labelling.annotators import annotator_facts
 from crowdsweep.labelling.crowd import Crowd
-from crowdsweep.labelling.others import answers_and_others
+from crowdsweep.labelling.leave_one_out import leave_one_out_answers
 from crowdsweep.labelling.questions import questions_of
 
 
@@ -68,7 +68,7 @@ def test_an_answers_certainty_and_weight_count():
         )
         questions = questions_of(rows, np.eye(2)[item[::3] % 2], multilabel=False)
         good = np.tile(np.array([[0.9, 0.1], [0.1, 0.9]]), (3, 1, 1))
-        chunks = answers_and_others(questions, lambda code: good[code])
+        chunks = leave_one_out_answers(questions, lambda code: good[code])
         return annotator_facts(chunks, Crowd(matrix=good[0]), questions.shares)
 
     sure = facts()

@@ -5,8 +5,8 @@ import pytest
 
 import crowdsweep as cs
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.labelling.coins import ends_by_accuracy
 from crowdsweep.labelling.crowd import Crowd
+from crowdsweep.labelling.one_coin_intervals import one_coin_intervals
 from crowdsweep.labelling.questions import questions_of
 
 
@@ -56,7 +56,7 @@ def test_several_kinds_of_questions_weights_and_idle_annotators() -> None:
     crowd = Crowd(matrix=np.array([[0.8, 0.2], [0.2, 0.8]]))
     for probs, multilabel in ((np.eye(2)[np.arange(60) % 2], False), (np.full((60, 2), 0.5), True)):
         questions = questions_of(rows, probs, multilabel=multilabel)
-        low, high = ends_by_accuracy(questions, crowd, code, np.full(4, 0.8))
+        low, high = one_coin_intervals(questions, crowd, code, np.full(4, 0.8))
         assert low.shape == high.shape == (4,)
         assert (low < high).all()
         assert high[3] - low[3] > high[0] - low[0]  # a tenth of the weight tells less

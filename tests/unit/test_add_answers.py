@@ -18,9 +18,9 @@ from dies import deaths
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
-from crowdsweep.data.on_disk.changed import CHANGED, changed_together
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.data.on_disk.shown import read_shown
+from crowdsweep.data.on_disk.updates import CHANGED, update_together
 from crowdsweep.errors import BadInput, DataError, UnknownName
 from crowdsweep.files import drafts
 from crowdsweep.files.drafts import alone_in
@@ -28,7 +28,7 @@ from crowdsweep.files.inside import opened_folder
 from crowdsweep.importing.additions import compared
 from crowdsweep.importing.file_to_folder import import_file
 from crowdsweep.importing.guess import guess_file, settled
-from crowdsweep.importing.rows import Asked, Row
+from crowdsweep.importing.rows import FileOptions, Row
 from crowdsweep.sweepfile.job_package import _files
 
 FIRST = "item,annotator,label\np1,ann,cat\np1,bob,dog\np2,ann,dog\np2,bob,dog\n"
@@ -122,7 +122,7 @@ def exports(place: Path, draws: random.Random) -> tuple[list[Path], list[str]]:
 def test_a_file_in_two_parts_is_the_whole(make, tmp_path: Path) -> None:
     (whole, first, second), options = make(tmp_path, random.Random(3))
     for file, folder in ((whole, "whole"), (first, "parts")):
-        guess = settled(file, guess_file(file, Asked(question="mood" if options else None)))
+        guess = settled(file, guess_file(file, FileOptions(question="mood" if options else None)))
         import_file(guess.form, file, guess.asked, tmp_path / folder)
     before = read_folder(tmp_path / "parts")
     assert run_command_line(["add", str(tmp_path / "parts"), str(second), *options]) == 0
@@ -374,7 +374,7 @@ def test_new_names_that_are_spelled_like_known_ones_are_told(pets: Path) -> None
 
 
 def two_files(folder: Path) -> None:
-    with changed_together(folder) as place:
+    with update_together(folder) as place:
         (place / "annotations.csv").write_text("item,annotator,label\na,x,new\na,y,old\n")
         (place / "items.csv").write_text("item,gold\na,new\n")
 

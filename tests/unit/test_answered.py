@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from crowdsweep.tracking.answered import StillWanted, answered
 from crowdsweep.tracking.mlflow_failures import TrackingFailed
+from crowdsweep.tracking.time_limit import StillWanted, with_time_limit
 
 
 class Door:
@@ -18,9 +18,9 @@ class Door:
 
 
 def test_what_work_returns_and_raises_comes_out() -> None:
-    assert answered(Door(), bool) is True
+    assert with_time_limit(Door(), bool) is True
     with pytest.raises(KeyError, match="gone"):
-        answered(Door(), lambda _: {}["gone"])
+        with_time_limit(Door(), lambda _: {}["gone"])
 
 
 def test_a_silence_in_the_middle_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -31,7 +31,7 @@ def test_a_silence_in_the_middle_is_told_of_once(caplog: pytest.LogCaptureFixtur
             time.sleep(0.15)
 
     with caplog.at_level(logging.WARNING, logger="crowdsweep"):
-        answered(door, work, silent_s=0.01)
+        with_time_limit(door, work, silent_s=0.01)
     (told,) = caplog.records
     assert told.getMessage().startswith("MLflow at http://host has not answered for 0.01 s; waiting for it")
 
@@ -46,7 +46,7 @@ def test_a_silence_without_an_end_is_given_up_and_the_work_told() -> None:
         ended.clear()
 
     with pytest.raises(TrackingFailed, match=r"has not answered for 0\.1 s"):
-        answered(door, work, silent_s=0.01, given_up_s=0.1)
+        with_time_limit(door, work, silent_s=0.01, given_up_s=0.1)
     ended.set()
     until = time.monotonic() + 10
     while ended.is_set() and time.monotonic() < until:

@@ -7,7 +7,7 @@ import pytest
 
 from crowdsweep.arrays import normalised_rows
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.labelling import others
+from crowdsweep.labelling import leave_one_out
 from crowdsweep.labelling import questions as asked
 from crowdsweep.labelling.questions import Questions, questions_of
 from crowdsweep.labelling.temperature import said_by
@@ -33,11 +33,11 @@ def answers(soft: bool) -> Annotations:
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("entries", [1, 40, 4_000_000])
 def test_counts_are_those_of_loops(monkeypatch: pytest.MonkeyPatch, soft: bool, entries: int) -> None:
-    monkeypatch.setattr(others, "CHUNK_ENTRIES", entries)
+    monkeypatch.setattr(leave_one_out, "CHUNK_ENTRIES", entries)
     rows, random = answers(soft), np.random.default_rng(0)
     questions = questions_of(rows, normalised_rows(random.random((N_ITEMS, N_CLASSES))), multilabel=False)
     matrix = normalised_rows(random.random((N_PEOPLE, N_CLASSES, N_CLASSES)))
-    parts = list(others.answers_and_others(questions, lambda code: matrix[code])())
+    parts = list(leave_one_out.leave_one_out_answers(questions, lambda code: matrix[code])())
     assert [code for part in parts for code in part.code.tolist()] == [0, 1, 2, 4, 6]
     assert len(parts) == (1 if entries == 4_000_000 else 5 if entries == 1 else len(parts))
     for part in parts:
@@ -57,8 +57,8 @@ def test_what_others_say_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPat
     matrix = normalised_rows(random.random((N_PEOPLE, N_CLASSES, N_CLASSES)))
     found: list[np.ndarray] = []
     for entries in (1, 4_000_000):
-        monkeypatch.setattr(others, "CHUNK_ENTRIES", entries)
-        chunks = others.answers_and_others(questions, lambda code: matrix[code])()
+        monkeypatch.setattr(leave_one_out, "CHUNK_ENTRIES", entries)
+        chunks = leave_one_out.leave_one_out_answers(questions, lambda code: matrix[code])()
         found.append(np.concatenate([part.others for part in chunks]))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-10)
 
@@ -75,8 +75,8 @@ def test_few_annotators_with_many_answers_are_summed_at_once_to_the_same(monkeyp
     assert not one_by_one.plain
     at_once, summed = Questions.sums_of_cells, list[Questions]()
     monkeypatch.setattr(Questions, "sums_of_cells", lambda own, table: (summed.append(own), at_once(own, table))[1])
-    one, other = (others.answers_alone(one, lambda code: matrix[code]) for one in (questions, one_by_one))
+    one, other = (leave_one_out.answers_alone(one, lambda code: matrix[code]) for one in (questions, one_by_one))
     np.testing.assert_array_equal(one, other)
     assert summed == [questions]
     monkeypatch.setattr(asked, "chunks", lambda n, _: (slice(start, min(start + 7, n)) for start in range(0, n, 7)))
-    np.testing.assert_array_equal(others.answers_alone(questions, lambda code: matrix[code]), one)
+    np.testing.assert_array_equal(leave_one_out.answers_alone(questions, lambda code: matrix[code]), one)

@@ -9,7 +9,7 @@ import crowdsweep as cs
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.errors import DataError
 from crowdsweep.importing.file_to_folder import Imported, import_file
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 
 ROWS = [("p1", "ann", "cat|dog"), ("p1", "bob", "dog"), ("p2", "ann", " dog | cat "), ("p2", "bob", "fox")]
 GOLD = {"p1": "cat|dog", "p2": "fox"}
@@ -21,7 +21,7 @@ def made(
     lines = ["item,annotator,label" + (",gold" if gold else "")]
     lines += [",".join((*(f'"{cell}"' for cell in row), *([f'"{gold[row[0]]}"'] if gold else []))) for row in rows]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
-    asked = Asked(item="item", annotator="annotator", label="label", gold="gold" if gold else None, scale=scale)  # type: ignore[arg-type]
+    asked = FileOptions(item="item", annotator="annotator", label="label", gold="gold" if gold else None, scale=scale)  # type: ignore[arg-type]
     return import_file("csv", tmp_path / "rows.csv", asked, tmp_path / "made")
 
 

@@ -26,7 +26,7 @@ from crowdsweep.data.describe import describe
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import BadInput, DataError
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 from crowdsweep.sweep.plan import make_plan
 from crowdsweep.sweepfile.read import parse_sweep
 
@@ -262,19 +262,19 @@ def archive(n_files: int) -> bytes:
     return out.getvalue()
 
 
-BY_COLUMNS = Asked(item="i", annotator="a", label="l")
-IMPORTS: dict[str, tuple[str, str, Callable[[], bytes], Asked]] = {
+BY_COLUMNS = FileOptions(item="i", annotator="a", label="l")
+IMPORTS: dict[str, tuple[str, str, Callable[[], bytes], FileOptions]] = {
     "a table": ("csv", "a.csv.gz", rows_of("i,a,l", "i,a,0"), BY_COLUMNS),
-    "a matrix": ("matrix", "a.csv.gz", rows_of("a,b", "0,1"), Asked()),
-    "lists in lists": ("peerannot", "a.json.gz", lambda: packed(b"[", b"[" * 3000, 40), Asked()),
-    "JSON": ("label-studio", "a.json.gz", lambda: packed(b"[", b"{},", 40), Asked()),
-    "an object": ("peerannot", "a.json.gz", lambda: packed(b'{"a": [', b"0,", 40), Asked()),
-    "an archive": ("doccano", "a.zip", lambda: archive(8), Asked()),
-    "a matrix without width": ("matrix", "a.npy", lambda: npy((3_000_000, 0)), Asked()),
+    "a matrix": ("matrix", "a.csv.gz", rows_of("a,b", "0,1"), FileOptions()),
+    "lists in lists": ("peerannot", "a.json.gz", lambda: packed(b"[", b"[" * 3000, 40), FileOptions()),
+    "JSON": ("label-studio", "a.json.gz", lambda: packed(b"[", b"{},", 40), FileOptions()),
+    "an object": ("peerannot", "a.json.gz", lambda: packed(b'{"a": [', b"0,", 40), FileOptions()),
+    "an archive": ("doccano", "a.zip", lambda: archive(8), FileOptions()),
+    "a matrix without width": ("matrix", "a.npy", lambda: npy((3_000_000, 0)), FileOptions()),
     "records": ("csv", "a.json.gz", lambda: packed(b"[", b'{"i":"i","a":"a","l":"0"},', 40), BY_COLUMNS),
-    "a long line": ("matrix", "a.csv.gz", lambda: packed(b"", b"0,", 40), Asked()),
-    "Parquet": ("crowd-kit", "a.parquet", lambda: parquet([crowd_kit(1_500_000)]), Asked()),
-    "Parquet with lists": ("csv", "a.parquet", nested, Asked(item="item", annotator="annotator", label="label")),
+    "a long line": ("matrix", "a.csv.gz", lambda: packed(b"", b"0,", 40), FileOptions()),
+    "Parquet": ("crowd-kit", "a.parquet", lambda: parquet([crowd_kit(1_500_000)]), FileOptions()),
+    "Parquet with lists": ("csv", "a.parquet", nested, FileOptions(item="item", annotator="annotator", label="label")),
 }
 
 

@@ -18,7 +18,7 @@ from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.errors import BadInput, DataError
 from crowdsweep.importing.guess import guess_file, settled
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 
 ANSWERS = ["yes yes no", "no no no", "yes no yes", "no no yes"]
 TABLE = pd.DataFrame(
@@ -191,7 +191,7 @@ def test_what_is_said_of_an_item_is_no_answer(tmp_path: Path, column: str) -> No
     with pytest.raises(BadInput, match=rf"{column}' is the same for every answer to an item"):
         settled(path, guess_file(path))
     assert "label" not in {role: name for role, name in vars(guess_file(path).asked).items() if name is not None}
-    told = Asked(label=column)
+    told = FileOptions(label=column)
     assert settled(path, guess_file(path, told)).asked.label == column
 
 
@@ -278,7 +278,7 @@ def test_several_right_classes_in_one_cell_of_gold_are_no_class(tmp_path: Path) 
     pd.DataFrame(rows, columns=["_unit_id", "_worker_id", "mood", "mood_gold"]).to_csv(
         tmp_path / "appen.csv", index=False
     )
-    asked = Asked(item="_unit_id", annotator="_worker_id", label="mood", gold="mood_gold")
+    asked = FileOptions(item="_unit_id", annotator="_worker_id", label="mood", gold="mood_gold")
     imported = read_form("csv", tmp_path / "appen.csv", asked)
     assert imported.gold == {"701": ("neg",)}
     assert "1 items have several gold classes" in imported.notes[0]
@@ -371,7 +371,7 @@ SPANS = {
 def test_spans_and_relations_are_called_so(tmp_path: Path, name: str, question: str | None) -> None:
     (tmp_path / "a.json").write_text(json.dumps(SPANS[name]))
     form = name.partition(",")[0]
-    asked = Asked(question=question) if form == "label-studio" else Asked()
+    asked = FileOptions(question=question) if form == "label-studio" else FileOptions()
     with pytest.raises(DataError, match=r"expected classes.*, got (spans, relations or boxes \(keys|taxonomy: spans)"):
         read_form(form, tmp_path / "a.json", asked)
 
@@ -410,7 +410,7 @@ def test_texts_are_kept_and_numbers_and_gold_are_offered(tmp_path: Path, capsys:
     [("seconds", "expected one number for each item"), ("sentence", "expected a finite number as a feature")],
 )
 def test_features_are_one_number_an_item(tmp_path: Path, column: str, message: str) -> None:
-    asked = Asked(item="id", annotator="worker", label="label", features=(column,))
+    asked = FileOptions(item="id", annotator="worker", label="label", features=(column,))
     with pytest.raises(DataError, match=message):
         read_form("csv", with_texts_and_numbers(tmp_path / "a.csv"), asked)
 

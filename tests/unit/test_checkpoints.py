@@ -15,9 +15,9 @@ from crowdsweep.models import registered
 from crowdsweep.models.checkpoints import (
     CheckpointRefused,
     TrainingState,
+    checked_array,
     generator_state,
     set_generator,
-    taken,
 )
 from crowdsweep.models.contract import FitContext, FitResult, fit_one, fit_points
 from crowdsweep.record.events import TrialSaved, TrialsNoted
@@ -172,10 +172,10 @@ def test_what_is_not_believed() -> None:
 
 def test_arrays_of_another_training_are_refused() -> None:
     state = {"a": np.zeros((2, 3)), "seed": np.zeros(6)}
-    assert taken(state, "a", (None, 3)).shape == (2, 3)
+    assert checked_array(state, "a", (None, 3)).shape == (2, 3)
     for name, shape, dtype in (("b", None, float), ("a", (3, 2), float), ("a", (6,), float), ("a", (2, 3), int)):
         with pytest.raises(CheckpointRefused, match=name):
-            taken(state, name, shape, dtype)
+            checked_array(state, name, shape, dtype)
     with pytest.raises(CheckpointRefused, match="seed"):
         set_generator(np.random.default_rng(0), state, "seed")
 

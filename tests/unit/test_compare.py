@@ -12,7 +12,7 @@ from crowdsweep.analysis.flat_tables import comparison_table
 from crowdsweep.analysis.phrases import ranked_by_heldout, verdict
 from crowdsweep.analysis.phrases import tests_used as used_tests
 from crowdsweep.analysis.trial_table import results_table
-from crowdsweep.metrics.known import Goal
+from crowdsweep.metrics.metric_table import Goal
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.record.events import Event, TrialFinished
 from crowdsweep.record.plan_record import DatasetRecord

@@ -12,7 +12,7 @@ from obstore.store import MemoryStore
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record import objects
 from crowdsweep.record.connection import Connection
-from crowdsweep.record.objects import Objects, Patience
+from crowdsweep.record.objects import Objects, RetrySettings
 from crowdsweep.record.store_uri import StoreUri
 from crowdsweep.record.stores import driver_of, has_journal, stores_below
 
@@ -23,7 +23,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[StoreUri]:
     made: list[StoreUri] = []
     memory = MemoryStore()
 
-    def client_of(place: StoreUri, patience: Patience) -> MemoryStore:
+    def client_of(place: StoreUri, patience: RetrySettings) -> MemoryStore:
         made.append(place)
         return memory
 
@@ -81,7 +81,7 @@ def test_another_environment_or_patience_has_a_client_of_its_own(
         monkeypatch.setenv("AWS_SESSION_TOKEN", token)
         Objects(store)
     assert len(made) == 2
-    Objects(store, patience=Patience(tries=1))
+    Objects(store, patience=RetrySettings(tries=1))
     assert len(made) == 3
 
 

@@ -12,7 +12,7 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items
 from crowdsweep.data.describe import describe, describe_text, krippendorff_alpha, mean_annotator_accuracy
-from crowdsweep.data.oddities import odd_things
+from crowdsweep.data.oddities import find_oddities
 
 
 def dataset(rows: list[tuple[int, int, int]], n_items: int, n_annotators: int, n_classes: int, gold=()) -> CrowdDataset:
@@ -94,7 +94,7 @@ def test_every_oddity_is_found_and_named() -> None:
         (0, 0, 0), (0, 0, 0), (0, 1, 1), (0, 1, 0), (1, 0, 1), (1, 1, 1),
         (2, 2, 1), (2, 3, 1), (3, 3, 1),
     ]  # fmt: skip
-    found = {oddity.kind: oddity for oddity in odd_things(dataset(rows, 5, 5, 3))}
+    found = {oddity.kind: oddity for oddity in find_oddities(dataset(rows, 5, 5, 3))}
     assert found["pairs of item and annotator with the same label again"].examples == ("i0 by a0",)
     assert found["pairs of item and annotator with different labels"].examples == ("i0 by a1",)
     assert found["annotators that share no item with the largest group"].examples == ("a2", "a3")
@@ -107,7 +107,7 @@ def test_every_oddity_is_found_and_named() -> None:
 
 def test_nothing_odd_about_a_tidy_dataset() -> None:
     rows = [(i, t, (i + t) % 2) for i in range(4) for t in range(3)]
-    assert odd_things(dataset(rows, 4, 3, 2)) == []
+    assert find_oddities(dataset(rows, 4, 3, 2)) == []
 
 
 def test_an_empty_dataset_can_be_described() -> None:
@@ -126,7 +126,7 @@ def test_multilabel_answers_are_counted_as_answers() -> None:
     assert found["class_counts"] == [2, 1, 0]
     assert found["active_annotators"] == 2
     assert "label_entropy" not in found
-    odd = {oddity.kind: oddity for oddity in odd_things(data)}
+    odd = {oddity.kind: oddity for oddity in find_oddities(data)}
     assert odd["answers that chose no class"].examples == ("i0 by a1",)
     assert odd["classes that no annotator used"].examples == ("c2",)
     assert "annotators with no label" not in odd
@@ -150,7 +150,7 @@ def test_groups_of_annotators_are_those_of_one_graph_of_all_rows(n_rows: int, mo
     group = connected_components(graph, directed=False)[1][60:]
     active = np.unique(rows[:, 1])
     sizes = np.bincount(group[active])
-    found = {odd.kind: odd for odd in odd_things(data)}
+    found = {odd.kind: odd for odd in find_oddities(data)}
     apart = found.get("annotators that share no item with the largest group")
     assert (0 if apart is None else apart.count) == len(active) - sizes.max()
     if apart is not None and (sizes == sizes.max()).sum() == 1:

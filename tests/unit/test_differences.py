@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from crowdsweep.analysis.paired import Scores, paired_test
+from crowdsweep.analysis.paired import SeedScores, paired_test
 from crowdsweep.metrics.differences import difference, p_of_difference, share_difference_interval
 
 
-def scores(right: np.ndarray) -> Scores:
+def scores(right: np.ndarray) -> SeedScores:
     """A model with these items right, by seed."""
-    return Scores(
+    return SeedScores(
         by_seed={seed: float(row.mean()) for seed, row in enumerate(right)},
         by_item={seed: row.astype(np.float32) for seed, row in enumerate(right)},
     )

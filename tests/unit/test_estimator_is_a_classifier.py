@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 import crowdsweep as cs
-from crowdsweep.api.asked_for_answers import asked_for_answers
+from crowdsweep.api.sklearn_tags import splits_answers
 
 QUICK = {"network": "linear", "learning_rate": 0.1, "epochs": 20, "steps": 0, "patience": None, "seeds": 1}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -104,5 +104,5 @@ def test_it_is_stacked_and_calibrated() -> None:
 def test_only_scikit_learn_is_answered_by_what_it_holds() -> None:
     y = FORMS["NaN"]
     assert y.ndim == 2
-    assert not asked_for_answers()
+    assert not splits_answers()
     assert is_classifier(unfitted())

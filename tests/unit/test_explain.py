@@ -7,7 +7,7 @@ import pytest
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput
-from crowdsweep.metrics.known import METRICS, NAMES_WITH_A_GOAL
+from crowdsweep.metrics.metric_table import METRICS, NAMES_WITH_A_GOAL
 from crowdsweep.models import registered
 from crowdsweep.sweep.explain import explain, keys
 from crowdsweep.sweepfile.read import MODEL_KEYS, SWEEP_KEYS

@@ -17,7 +17,7 @@ from crowdsweep.data.dataset import CrowdDataset, Gold, Items
 from crowdsweep.data.on_disk.folder import write_folder
 from crowdsweep.errors import BadInput
 from crowdsweep.importing.forms.label_studio import read_label_studio
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 from crowdsweep.labelling.exports.asked import Exports
 from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.labelling.labelled import labelled_items
@@ -85,7 +85,7 @@ def test_a_prediction_is_what_label_studio_exports_once_it_was_accepted(dataset,
         task["annotations"] = [{"completed_by": 1, "result": task.pop("predictions")[0]["result"]}]
     path = tmp_path / "export.json"
     path.write_text(json.dumps(tasks))
-    assert [row.labels for row in read_label_studio(path, Asked()).rows] == [("a & b",), ("0",), ("1",)]
+    assert [row.labels for row in read_label_studio(path, FileOptions()).rows] == [("a & b",), ("0",), ("1",)]
 
 
 PROJECT = """<View>

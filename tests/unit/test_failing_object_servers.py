@@ -11,9 +11,9 @@ from object_stores import VARIABLES, place, rows_of, speak_to
 
 from crowdsweep.errors import JournalError
 from crowdsweep.record.journal import Journal
-from crowdsweep.record.objects import Objects, Patience
+from crowdsweep.record.objects import Objects, RetrySettings
 
-PATIENCE = Patience(connect_s=2.0, request_s=2.0, tries=2, all_s=2.0)
+PATIENCE = RetrySettings(connect_s=2.0, request_s=2.0, tries=2, all_s=2.0)
 Answer = Callable[["Server", str, str], tuple[int, bytes] | None]
 
 

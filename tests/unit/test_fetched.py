@@ -7,7 +7,7 @@ import pytest
 from object_stores import PLACE
 from obstore.store import MemoryStore
 
-from crowdsweep.errors import JournalError, NotOurs
+from crowdsweep.errors import ForeignFile, JournalError
 from crowdsweep.files.owned import Kind, replaced
 from crowdsweep.record import fetched
 from crowdsweep.record.fetched import as_folder
@@ -91,13 +91,13 @@ def test_what_is_as_it_was_is_not_sent_again(objects: Objects) -> None:
 @pytest.mark.parametrize("damaged", ["a.csv", "inner/c.bin"])
 def test_what_a_person_put_there_or_changed_stays(damaged: str, objects: Objects) -> None:
     objects.put(damaged, b"mine")
-    with pytest.raises(NotOurs, match=f"^{PLACE}: {damaged} would be overwritten"):
+    with pytest.raises(ForeignFile, match=f"^{PLACE}: {damaged} would be overwritten"):
         write(NEW)
     assert found(objects) == {damaged: b"mine"}
     objects.remove([damaged])
     write(OLD)
     objects.put(damaged, b"changed")
-    with pytest.raises(NotOurs, match="changed since crowdsweep wrote it"):
+    with pytest.raises(ForeignFile, match="changed since crowdsweep wrote it"):
         write({**NEW, "inner/c.bin": b"new c"})
     assert found(objects) == {**OLD, damaged: b"changed"}
 

@@ -7,8 +7,8 @@ import pytest
 from object_stores import PLACE
 from obstore.store import MemoryStore
 
-from crowdsweep.errors import NotOurs
-from crowdsweep.files.listed import LIST_FILE
+from crowdsweep.errors import ForeignFile
+from crowdsweep.files.manifest import LIST_FILE
 from crowdsweep.files.owned import Kind, replaced
 from crowdsweep.labelling.folder import default_folder
 from crowdsweep.labelling.label_files import CLASSIFIER_OF_LABELS, LABELS, check_folder
@@ -72,7 +72,7 @@ def test_labels_that_nobody_touched_are_not_fetched_to_see_that(memory: MemorySt
 def test_what_was_changed_since_is_fetched_and_refused(name: str, memory: MemoryStore) -> None:
     write(FOLDER, LABELS, {**FILES, **CLASSIFIER})
     Objects(FOLDER, client=memory).put(name, b"mine")
-    with pytest.raises(NotOurs, match=f"^{FOLDER}: {name} would be overwritten, and was changed since"):
+    with pytest.raises(ForeignFile, match=f"^{FOLDER}: {name} would be overwritten, and was changed since"):
         check_folder(FOLDER)
     assert Counting.got == [LIST_FILE, name]
 
@@ -89,21 +89,21 @@ def test_what_a_person_put_there_is_refused(memory: MemoryStore) -> None:
     """Before there was a list, or beside what it names; other names are nobody's business."""
     there = Objects(FOLDER, client=memory)
     there.put("annotators.csv", b"mine")
-    with pytest.raises(NotOurs, match=f"^{FOLDER}"):
+    with pytest.raises(ForeignFile, match=f"^{FOLDER}"):
         check_folder(FOLDER)
     there.remove(["annotators.csv"])
     write(FOLDER, LABELS, FILES)
     there.put("thesis.tex", b"mine")
     check_folder(FOLDER)
     there.put("annotators.csv", b"mine")
-    with pytest.raises(NotOurs, match=r"annotators\.csv would be overwritten, and was not written by crowdsweep"):
+    with pytest.raises(ForeignFile, match=r"annotators\.csv would be overwritten, and was not written by crowdsweep"):
         check_folder(FOLDER)
 
 
 def test_a_list_that_is_none_is_refused(memory: MemoryStore) -> None:
     write(FOLDER, LABELS, FILES)
     Objects(FOLDER, client=memory).put(LIST_FILE, b"{}")
-    with pytest.raises(NotOurs, match=f"^{FOLDER}/{LIST_FILE}: expected the list of files"):
+    with pytest.raises(ForeignFile, match=f"^{FOLDER}/{LIST_FILE}: expected the list of files"):
         check_folder(FOLDER)
 
 
@@ -117,7 +117,7 @@ def test_reports_are_checked_and_read_in_the_same_way(memory: MemoryStore) -> No
     assert written_files(PLACE) == {name: name.encode() for name in WRITTEN}
     assert sorted(Counting.got) == sorted(WRITTEN)
     Objects(PLACE, client=memory).put("report.html", b"mine")
-    with pytest.raises(NotOurs, match=r"report\.html would be overwritten"):
+    with pytest.raises(ForeignFile, match=r"report\.html would be overwritten"):
         check_store(PLACE)
 
 

@@ -16,7 +16,7 @@ from published_sweeps import ODD, published_store
 import crowdsweep as cs
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.errors import BadInput, NotOurs
+from crowdsweep.errors import BadInput, ForeignFile
 from crowdsweep.files.names import name_of
 from crowdsweep.record import fetched
 from crowdsweep.record.journal import Journal
@@ -87,7 +87,7 @@ def test_figures_asked_for_again_take_the_place_of_the_earlier_ones_alone(tmp_pa
     assert "means-birds.pdf" in names_in(store), "a report leaves them where they are"
     (store / "figures" / "ranks.txt").write_text("changed by hand")
     before = {name: (store / "figures" / name).read_bytes() for name in names_in(store)}
-    with pytest.raises(NotOurs, match=r"ranks\.txt .*was changed since"):
+    with pytest.raises(ForeignFile, match=r"ranks\.txt .*was changed since"):
         write_figures(analysed(store), ("pdf",))
     assert {name: (store / "figures" / name).read_bytes() for name in names_in(store)} == before
 

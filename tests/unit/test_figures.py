@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Annotation
 
-from crowdsweep.analysis.maps import laid_out
+from crowdsweep.analysis.maps import annotator_points
 from crowdsweep.analysis.ranks import CriticalDifference
 from crowdsweep.analysis.searches import SearchedPoints
 from crowdsweep.metrics.intervals import Estimate
@@ -146,17 +146,17 @@ def test_a_map_of_annotators_keeps_neighbours_near_and_leaves_out_who_said_nothi
     group = np.arange(40) % 2
     vectors = (rng.normal(0, 0.1, (40, 8)) + 5.0 * group[:, None]).astype(np.float32)
     errors = np.where(np.arange(40) < 4, np.nan, 0.1 + 0.5 * group)
-    drawn = laid_out(vectors, errors)
+    drawn = annotator_points(vectors, errors)
     assert drawn is not None
     points, shares = drawn
     assert points.shape == (36, 2)
     np.testing.assert_array_equal(shares, errors[4:])
-    again = laid_out(vectors, errors)
+    again = annotator_points(vectors, errors)
     assert again is not None
     np.testing.assert_array_equal(points, again[0])
     distance = np.linalg.norm(points[:, None] - points[None], axis=2) + 1e9 * np.eye(36)
     assert (group[4:][distance.argmin(axis=1)] == group[4:]).mean() > 0.9
-    assert laid_out(vectors[:6], errors[:6]) is None
+    assert annotator_points(vectors[:6], errors[:6]) is None
     assert to_png(annotator_map(points, shares)).startswith(b"\x89PNG")
 
 

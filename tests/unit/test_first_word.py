@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from crowdsweep.cli import first_word
+from crowdsweep.cli import loading_notice
 from crowdsweep.cli.commands import commands, run_command_line
-from crowdsweep.cli.first_word import Waiting, say_first, say_nothing_first, wait_for
-from crowdsweep.cli.telling import say
+from crowdsweep.cli.loading_notice import LoadingNotice, cancel_loading_notice, set_loading_notice, start_loading_notice
+from crowdsweep.cli.output import say
 
 # What takes more than a tenth of a second to import: nothing of it may stand before the first word.
 HEAVY = (
@@ -24,7 +24,7 @@ HEAVY = (
 @click.group()
 @click.pass_context
 def group(context: click.Context) -> None:
-    wait_for(context)
+    start_loading_notice(context)
 
 
 @group.command()
@@ -32,11 +32,11 @@ def group(context: click.Context) -> None:
 @click.option("--begins", default="")
 def slow(seconds: float, begins: str) -> None:
     if begins == "quiet":
-        say_nothing_first()
+        cancel_loading_notice()
     elif begins == "told":
         say("told")
     elif begins:
-        say_first(begins)
+        set_loading_notice(begins)
     time.sleep(seconds)
     click.echo("done")
 
@@ -44,16 +44,16 @@ def slow(seconds: float, begins: str) -> None:
 @pytest.mark.parametrize(
     ("waiting", "words", "said"),
     [
-        (Waiting, ["--seconds", "0.3"], "demo slow: loading…\n"),
-        (Waiting, ["--seconds", "0.3", "--begins", "a.csv: reading it"], "a.csv: reading it…\n"),
-        (Waiting, ["--seconds", "0.3", "--begins", "quiet"], ""),
-        (Waiting, ["--seconds", "0.3", "--begins", "told"], ""),
-        (Waiting, ["--seconds", "0"], ""),
+        (LoadingNotice, ["--seconds", "0.3"], "demo slow: loading…\n"),
+        (LoadingNotice, ["--seconds", "0.3", "--begins", "a.csv: reading it"], "a.csv: reading it…\n"),
+        (LoadingNotice, ["--seconds", "0.3", "--begins", "quiet"], ""),
+        (LoadingNotice, ["--seconds", "0.3", "--begins", "told"], ""),
+        (LoadingNotice, ["--seconds", "0"], ""),
         (None, ["--seconds", "0.3"], ""),
     ],
 )
 def test_the_first_word_is_said_where_it_takes_long(monkeypatch, capsys, waiting, words, said) -> None:
-    monkeypatch.setattr(first_word, "_PATIENCE_S", 0.05 if words[1] != "0" else 30.0)
+    monkeypatch.setattr(loading_notice, "_PATIENCE_S", 0.05 if words[1] != "0" else 30.0)
     group.main(["slow", *words], prog_name="demo", standalone_mode=False, obj=waiting and waiting())
     printed = capsys.readouterr()
     assert printed.out.endswith("done\n")
@@ -74,14 +74,14 @@ LEAVES = dict(leaves(commands))
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)
 def test_every_command_has_a_first_word_before_it_begins(monkeypatch, path: tuple[str, ...]) -> None:
     begun: list[str] = []
-    monkeypatch.setattr(Waiting, "begin", lambda self, words: begun.append(words))
+    monkeypatch.setattr(LoadingNotice, "begin", lambda self, words: begun.append(words))
     monkeypatch.setattr(LEAVES[path], "callback", lambda **_: begun.append("the command"))
     needed = [
         part.type.choices[0] if isinstance(part.type, click.Choice) else "1"
         for part in LEAVES[path].params
         if isinstance(part, click.Argument) and part.required
     ]
-    assert run_command_line([*path, *needed], waiting=Waiting()) == 0
+    assert run_command_line([*path, *needed], waiting=LoadingNotice()) == 0
     assert begun == [f"crowdsweep {path[0]}: loading", "the command"]
 
 
@@ -89,7 +89,7 @@ def test_nothing_heavy_is_imported_before_the_first_word() -> None:
     program = (
         "import json, sys\n"
         "from crowdsweep import __main__\n"
-        "from crowdsweep.cli.first_word import Waiting\n"
+        "from crowdsweep.cli.loading_notice import Waiting\n"
         "def begin(self, words):\n"
         "    print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})), flush=True)\n"
         "    sys.exit(0)\n"

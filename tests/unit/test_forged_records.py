@@ -14,7 +14,7 @@ from crowdsweep.errors import JournalDamaged, JournalError
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.repair import repair_journal
-from crowdsweep.record.rows import START, chain, unseal
+from crowdsweep.record.rows import START, chain, parse_row
 from crowdsweep.views.report_files import write_report
 
 
@@ -23,7 +23,7 @@ def forged(sound: Path, evil: Path, change: Callable[[dict], None], kind: str = 
     evil.mkdir()
     texts, is_done = [], False
     for line in (sound / "journal.jsonl").read_bytes().splitlines(keepends=True):
-        found = unseal(line)
+        found = parse_row(line)
         assert found is not None
         row = json.loads(found.text)
         if row["kind"] == kind and not is_done:

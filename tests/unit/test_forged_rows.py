@@ -9,7 +9,7 @@ from crowdsweep.errors import JournalDamaged
 from crowdsweep.record.codec import encode
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.repair import repair_journal
-from crowdsweep.record.rows import START, chain, unseal
+from crowdsweep.record.rows import START, chain, parse_row
 
 FORGED = [
     '{"kind":"trial_finished","v":2,"data":{"result":{"key":"x","kept":{"a":{"digest":"../../thesis"}}}}}',
@@ -32,7 +32,7 @@ def test_it_is_refused_by_its_number_and_taken_out(text: str, tmp_path: Path) ->
     journal.close()
     file = tmp_path / "journal.jsonl"
     sound = read_journal(tmp_path)
-    rows = [unseal(line).text.decode() for line in file.read_bytes().splitlines(keepends=True)]  # type: ignore[union-attr]
+    rows = [parse_row(line).text.decode() for line in file.read_bytes().splitlines(keepends=True)]  # type: ignore[union-attr]
     forged = chain([*rows[:2], text, *rows[2:]], START)[0]
     file.write_bytes(forged)
     for read in (read_journal, Journal):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crowdsweep.tracking.artifact_files import NoDatabase, relocate_artifacts
-from crowdsweep.tracking.mlflow_door import MlflowDoor
+from crowdsweep.tracking.mlflow_connection import MlflowConnection
 from crowdsweep.tracking.run_records import RunRecord
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
@@ -61,7 +61,7 @@ def test_text_that_is_none_is_named(forged: str, database: Path) -> None:
 
 
 def test_what_is_no_text_under_a_name_that_is_none_is_left_out(database: Path) -> None:
-    door = MlflowDoor(f"sqlite:///{database}", "an experiment")
+    door = MlflowConnection(f"sqlite:///{database}", "an experiment")
     door.open()
     record = RunRecord(
         kind="trial",

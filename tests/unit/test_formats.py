@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import DataError, UnknownName
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows
 from crowdsweep.importing.write import write_rows
 
 
@@ -47,7 +47,7 @@ def test_a_missing_label_is_left_out_and_told(tmp_path: Path) -> None:
 def test_labels_called_none_or_true_stay_labels_where_that_is_said(tmp_path: Path) -> None:
     file = tmp_path / "answers.csv"
     file.write_text("task,worker,label\na,w1,None\nb,w1,True\nc,w1,NA\n")
-    kept = Asked(missing=Missing.of([]))
+    kept = FileOptions(missing=MissingValues.of([]))
     assert [label for _, _, label in rows_of(read_form("crowd-kit", file, kept))] == ["None", "True", "NA"]
     assert [label for _, _, label in rows_of(read_form("crowd-kit", file))] == ["True"]
 
@@ -119,7 +119,7 @@ def test_label_studio_asks_which_of_two_questions(tmp_path: Path) -> None:
     file.write_text(json.dumps([label_studio_task(1, choice(5, "q", "yes"), choice(5, "r", "a", "b"))]))
     with pytest.raises(DataError, match="--question"):
         read_form("label-studio", file)
-    imported = read_form("label-studio", file, Asked(question="r"))
+    imported = read_form("label-studio", file, FileOptions(question="r"))
     assert imported.multilabel
     assert rows_of(imported) == [("1", "5", "a+b")]
 

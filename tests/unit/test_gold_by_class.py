@@ -7,7 +7,7 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError
-from crowdsweep.metrics.known import METRICS, ItemMetric, ScoredItems
+from crowdsweep.metrics.metric_table import METRICS, ItemMetric, ScoredItems
 from crowdsweep.record.array_names import names_of
 from crowdsweep.trial.item_scores import item_scores
 

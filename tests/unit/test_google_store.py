@@ -15,11 +15,11 @@ from six_drivers import six_at_once
 
 from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.record.journal import Journal
-from crowdsweep.record.objects import Objects, Patience
+from crowdsweep.record.objects import Objects, RetrySettings
 from crowdsweep.record.store_uri import StoreUri, store_named
 
 TOKEN = "a-token-that-nobody-writes-down"
-PATIENCE = Patience(connect_s=2.0, request_s=2.0, tries=0, all_s=2.0)
+PATIENCE = RetrySettings(connect_s=2.0, request_s=2.0, tries=0, all_s=2.0)
 WHEN = ("2026-11-29T21:00:00.000Z", "Sun, 29 Nov 2026 21:00:00 GMT")
 
 

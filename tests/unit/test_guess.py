@@ -20,7 +20,7 @@ from crowdsweep.errors import BadInput, DataError
 from crowdsweep.importing.file_to_folder import import_file
 from crowdsweep.importing.guess import guess_file, settled
 from crowdsweep.importing.registry import FORMS
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 
 CLASSES = ("cat", "dog", "bird")
 
@@ -134,7 +134,7 @@ def test_a_table_of_votes_is_sent_to_a_folder(tmp_path: Path, header: tuple[str,
 def test_columns_of_a_table_with_a_column_an_annotator(tmp_path: Path, rows, item, gold) -> None:
     guess = guess_file(written(tmp_path / "a.csv", rows))
     assert (guess.form, guess.doubts) == ("cleanlab", ())
-    assert guess.asked == Asked(item=item, gold=gold)
+    assert guess.asked == FileOptions(item=item, gold=gold)
 
 
 @pytest.mark.parametrize("header", [("a", "b", "c"), ("tweet", "rater", "mood", "colour")])
@@ -146,7 +146,7 @@ def test_a_guess_that_is_not_sure_names_columns_and_options(tmp_path: Path, head
         settled(path, guess)
     for told in ("--item", "--annotator", "--label", ",".join(header)):
         assert told in str(refused.value)
-    told = Asked(item=header[0], annotator=header[1], label=header[2])
+    told = FileOptions(item=header[0], annotator=header[1], label=header[2])
     assert settled(path, guess_file(path, told)).asked == told
 
 
@@ -359,7 +359,7 @@ def test_an_expert_among_the_columns_may_be_gold(tmp_path: Path) -> None:
     rows = [["item", "ann", "bob", "Expert"], *([f"p{n}", "yn"[n % 2], "yn"[n % 3 > 0], "yn"[n % 2]] for n in range(9))]
     found = guess_file(written(tmp_path / "a.csv", rows))
     assert found.notes == ("the column 'Expert' was taken for an annotator; if it is gold, give --gold Expert",)
-    assert guess_file(written(tmp_path / "a.csv", rows), Asked(gold="Expert")).notes == ()
+    assert guess_file(written(tmp_path / "a.csv", rows), FileOptions(gold="Expert")).notes == ()
 
 
 @pytest.mark.parametrize("header", [("study", "reader", "finding"), ("pair", "evaluator", "preferred")])

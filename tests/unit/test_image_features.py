@@ -21,7 +21,7 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.data.computed import image_files, images
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.data.oddities import odd_things
+from crowdsweep.data.oddities import find_oddities
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.data.splits import prepare
 from crowdsweep.errors import DataError
@@ -188,7 +188,7 @@ def test_without_images_or_their_folder_it_is_said_how_to_have_some(tmp_path: Pa
 
 
 def test_check_says_which_images_are_not_there(tmp_path: Path) -> None:
-    found = odd_things(read_folder(written(tmp_path / "album", names={2: "photos/gone.png", 5: " ", 7: "photos"})))
+    found = find_oddities(read_folder(written(tmp_path / "album", names={2: "photos/gone.png", 5: " ", 7: "photos"})))
     told = {oddity.kind: (oddity.count, oddity.examples) for oddity in found if "image" in oddity.kind}
     assert told == {
         "items without an image": (1, ("i5",)),

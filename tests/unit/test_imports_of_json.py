@@ -9,14 +9,14 @@ import pytest
 
 from crowdsweep.errors import DataError
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows
 from crowdsweep.importing.write import write_rows
 
 
 def read(tmp_path: Path, form: str, content: object, question: str | None = None) -> ImportedRows:
     text = content if isinstance(content, str) else json.dumps(content)
     (tmp_path / "a.json").write_text(text, encoding="utf-8")
-    return read_form(form, tmp_path / "a.json", Asked(question=question))
+    return read_form(form, tmp_path / "a.json", FileOptions(question=question))
 
 
 def triples(imported: ImportedRows) -> list[tuple[str, str, str]]:

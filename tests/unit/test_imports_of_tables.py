@@ -9,7 +9,7 @@ import pytest
 
 from crowdsweep.errors import DataError, UnknownName
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows
 from crowdsweep.importing.write import write_rows
 
 
@@ -149,7 +149,7 @@ def test_any_table_by_its_columns(tmp_path: Path, separator: str, packed: bool) 
     file = tmp_path / ("a.csv.gz" if packed else "a.txt")
     data = ("\ufeff" + ROWS.format(separator).replace("\n", "\r\n")).encode()
     file.write_bytes(gzip.compress(data) if packed else data)
-    imported = read_form("csv", file, Asked(**MAPPING, weight="sure", gold="expert"))
+    imported = read_form("csv", file, FileOptions(**MAPPING, weight="sure", gold="expert"))
     assert triples(imported) == {("p1", "ann", "01"), ("p1", "bob", "1"), ("p2", "ann", "01")}
     assert {row.weight for row in imported.rows} == {"2"}
     assert imported.gold == {"p1": ("1",)}
@@ -162,7 +162,7 @@ def test_any_table_by_its_columns(tmp_path: Path, separator: str, packed: bool) 
 def test_gold_from_a_file_of_its_own(tmp_path: Path, header: str) -> None:
     (tmp_path / "a.csv").write_text(ROWS.format(","))
     (tmp_path / "gold.csv").write_text(f"{header}\np1,1\np2,\n")
-    imported = read_form("csv", tmp_path / "a.csv", Asked(**MAPPING, gold=str(tmp_path / "gold.csv")))
+    imported = read_form("csv", tmp_path / "a.csv", FileOptions(**MAPPING, gold=str(tmp_path / "gold.csv")))
     assert imported.gold == {"p1": ("1",)}
 
 
@@ -173,7 +173,7 @@ def test_gold_of_items_that_nobody_answered_is_told(tmp_path: Path, form: str) -
     )
     (tmp_path / "gold.csv").write_text("item,gold\np1,1\n" + "".join(f"q{number},1\n" for number in range(7)))
     columns = {"annotator": "annotator", "label": "label"} if form == "csv" else {}
-    imported = read_form(form, tmp_path / "a.csv", Asked(item="item", **columns, gold=str(tmp_path / "gold.csv")))
+    imported = read_form(form, tmp_path / "a.csv", FileOptions(item="item", **columns, gold=str(tmp_path / "gold.csv")))
     assert imported.items == ["p1", *(f"q{number}" for number in range(7))]
     note = next(note for note in imported.notes if "gold.csv" in note)
     assert "7 of its items have no answer and are added without one ('q0', 'q1', 'q2', 'q3', 'q4', …)" in note
@@ -197,7 +197,7 @@ def test_gold_of_items_that_nobody_answered_is_told(tmp_path: Path, form: str) -
 def test_a_mapping_that_does_not_fit_is_told(tmp_path: Path, asked: dict, message: str) -> None:
     (tmp_path / "a.csv").write_text(ROWS.format(","))
     with pytest.raises(DataError, match=message):
-        read_form("csv", tmp_path / "a.csv", Asked(**asked))
+        read_form("csv", tmp_path / "a.csv", FileOptions(**asked))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_mapping_that_does_not_fit_is_told(tmp_path: Path, asked: dict, messag
 def test_gold_that_no_label_can_agree_with_is_refused(tmp_path: Path, gold: str, message: str) -> None:
     (tmp_path / "a.csv").write_text("i,a,l\np1,x,1\np2,x,2\n")
     (tmp_path / "gold.csv").write_text(f"i,gold\n{gold}")
-    asked = Asked(item="i", annotator="a", label="l", gold=str(tmp_path / "gold.csv"))
+    asked = FileOptions(item="i", annotator="a", label="l", gold=str(tmp_path / "gold.csv"))
     with pytest.raises(DataError, match=message):
         write_rows(read_form("csv", tmp_path / "a.csv", asked), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -291,7 +291,7 @@ def test_rejected_assignments_are_left_out_and_counted(tmp_path: Path) -> None:
 def test_answers_of_crowd_html(tmp_path: Path, answer: dict, label: str) -> None:
     file = mturk(tmp_path, "HITId,WorkerId,Answer.taskAnswers", ["h", "A", json.dumps([answer])], ["h", "B", "[]"])
     assert triples(read_form("mturk", file)) == {("h", "A", label)}
-    assert triples(read_form("mturk", file, Asked(question="category"))) == {("h", "A", label)}
+    assert triples(read_form("mturk", file, FileOptions(question="category"))) == {("h", "A", label)}
 
 
 @pytest.mark.parametrize(
@@ -316,13 +316,13 @@ def test_radio_buttons_and_check_boxes(tmp_path: Path) -> None:
         ["h1", "B", "false", "true", "false"],
         ["h2", "A", "FALSE", "", "false"],
     )
-    assert triples(read_form("mturk", file, Asked(question="kind"))) == {("h1", "A", "cat"), ("h1", "B", "dog")}
-    seen = triples(read_form("mturk", file, Asked(question="Answer.seen.on")))
+    assert triples(read_form("mturk", file, FileOptions(question="kind"))) == {("h1", "A", "cat"), ("h1", "B", "dog")}
+    seen = triples(read_form("mturk", file, FileOptions(question="Answer.seen.on")))
     assert seen == {("h1", "A", "true"), ("h1", "B", "false"), ("h2", "A", "false")}
     with pytest.raises(DataError, match=r"expected one question, got kind, seen.on; choose one by --question"):
         read_form("mturk", file)
     with pytest.raises(UnknownName, match="did you mean 'kind'"):
-        read_form("mturk", file, Asked(question="kinds"))
+        read_form("mturk", file, FileOptions(question="kinds"))
 
 
 def test_two_texts_under_one_id_are_two_items(tmp_path: Path) -> None:

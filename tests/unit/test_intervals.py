@@ -18,7 +18,7 @@ from crowdsweep.metrics.intervals import (
     share_interval,
     split_standard_error,
 )
-from crowdsweep.metrics.known import Goal
+from crowdsweep.metrics.metric_table import Goal
 
 
 def test_the_interval_of_differences_is_scipys() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crowdsweep.metrics.intervals import estimate
-from crowdsweep.metrics.known import ITEM_METRICS, ScoredItems
+from crowdsweep.metrics.metric_table import ITEM_METRICS, ScoredItems
 
 TAGS = ("O", "B-per", "I-per", "B-loc")
 

@@ -22,7 +22,7 @@ from crowdsweep.engine.address import on_loopback, wanted_address
 from crowdsweep.engine.job_folder import VARIABLE, check_outlives_job
 from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address
 from crowdsweep.engine.versions import versions
-from crowdsweep.errors import BadInput, DataError, Interrupted, JournalError, NotOurs, UnknownName
+from crowdsweep.errors import BadInput, DataError, ForeignFile, Interrupted, JournalError, UnknownName
 from crowdsweep.record.job_note import JOB_FILE, JobNote, read_job, write_job
 from crowdsweep.record.store_uri import store_named
 from crowdsweep.sweep.environment import check_versions
@@ -152,12 +152,12 @@ def test_a_note_is_read_again_and_no_other_file_is_touched(tmp_path: Path) -> No
     for text in ("mine", json.dumps({"job": "a b", "address": NOTE.address, "submitted": NOTE.submitted})):
         place.write_text(text)
         assert read_job(tmp_path / "first") is None
-        with pytest.raises(NotOurs, match="expected the note of a job"):
+        with pytest.raises(ForeignFile, match="expected the note of a job"):
             write_job(tmp_path / "first", NOTE)
         assert place.read_text() == text
     place.unlink()
     place.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(NotOurs):
+    with pytest.raises(ForeignFile):
         write_job(tmp_path / "first", NOTE)
     (tmp_path / "file").touch()
     with pytest.raises(JournalError, match="cannot be written"):

@@ -7,7 +7,7 @@ import pytest
 
 from crowdsweep.data.dataset import Scale
 from crowdsweep.errors import BadInput, UnknownName
-from crowdsweep.metrics.known import (
+from crowdsweep.metrics.metric_table import (
     CROWD_METRICS,
     ITEM_METRICS,
     METRICS,

@@ -24,8 +24,8 @@ from crowdsweep.labelling.crowd import crowd_of
 from crowdsweep.labelling.crowd_tables import crowd_tables
 from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.labelling.labelled import labelled_items
+from crowdsweep.labelling.leave_one_out import leave_one_out_answers
 from crowdsweep.labelling.next_items import gains
-from crowdsweep.labelling.others import answers_and_others
 from crowdsweep.labelling.questions import Questions, questions_of
 from crowdsweep.labelling.tables import labels_table
 
@@ -117,7 +117,7 @@ def test_ten_planted_spammers_among_a_hundred_are_found(n_classes, model):
 @pytest.mark.parametrize("kinds", [1, 2])
 @pytest.mark.parametrize("counted", [False, True])
 def test_what_others_make_of_an_answer_equals_loops(counted, kinds, monkeypatch):
-    monkeypatch.setattr("crowdsweep.labelling.others.CHUNK_ENTRIES", 20)  # some annotators at a time
+    monkeypatch.setattr("crowdsweep.labelling.leave_one_out.CHUNK_ENTRIES", 20)  # some annotators at a time
     random = np.random.default_rng(kinds)
     questions = Questions(
         question=random.integers(0, 8, 60),
@@ -129,7 +129,7 @@ def test_what_others_make_of_an_answer_equals_loops(counted, kinds, monkeypatch)
         kinds=kinds,
     )
     confusions = random.dirichlet(np.ones(3), (7, kinds, 3))
-    chunks = [*answers_and_others(questions, None if counted else lambda code: confusions[code])()]
+    chunks = [*leave_one_out_answers(questions, None if counted else lambda code: confusions[code])()]
     assert len(chunks) > 1
     row = 0
     order = np.argsort(questions.annotator, kind="stable")
@@ -165,7 +165,7 @@ def test_few_answers_tell_nothing_of_spamming():
 
 def test_an_answer_is_no_evidence_for_itself():
     rows = crowd([0, 0], [0, 1], [0, 1], n_items=1, n_annotators=2, n_classes=2).annotations
-    chunks = answers_and_others(questions_of(rows, np.array([[0.5, 0.5]]), multilabel=False), None)
+    chunks = leave_one_out_answers(questions_of(rows, np.array([[0.5, 0.5]]), multilabel=False), None)
     facts = annotator_facts(chunks, crowd_of(chunks, 2), np.full((1, 2), 0.5))
     assert facts.accuracy.tolist() == pytest.approx([0.25, 0.25], abs=0.01)  # Beta(1/2, 3/2): one answer, wrong
     assert facts.high.min() > 0.7

@@ -12,7 +12,7 @@ from crowdsweep.errors import DataError
 from crowdsweep.importing.guess import guess_file
 from crowdsweep.importing.normalise import normalised
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows
 from crowdsweep.importing.write import write_rows
 
 
@@ -203,5 +203,5 @@ def test_what_is_none_of_it_is_refused_where_it_stands(tmp_path: Path, files: di
 
 
 def test_joined_spellings_keep_splits_pairs_and_attributes(tmp_path: Path) -> None:
-    same = normalised(read_form("lewidi", written(tmp_path / "CSC", CSC), Asked()))
+    same = normalised(read_form("lewidi", written(tmp_path / "CSC", CSC), FileOptions()))
     assert (same.split["2"], same.text_b["2"], same.attributes["Ann1"]["Age"], same.ordinal) == ("dev", "f", "56", True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crowdsweep.errors import NotOurs
+from crowdsweep.errors import ForeignFile
 from crowdsweep.record.events import SweepFinished, SweepStatus
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.store_files import check_store
@@ -29,7 +29,7 @@ def test_a_link_into_a_persons_folder_is_refused_and_nothing_is_written(theirs: 
     (folder / theirs).write_text('{"a": "diary"}\n')
     link = link_to(folder)
     for call in (write, check_store):
-        with pytest.raises(NotOurs, match="behind this link") as refused:
+        with pytest.raises(ForeignFile, match="behind this link") as refused:
             call(link)
         assert str(folder) in str(refused.value)
         assert "\x1b" not in str(refused.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from journals import folded, made_up_sweep, made_up_trials
 
-from crowdsweep.analysis.underway.now import Watch
+from crowdsweep.analysis.underway.snapshot import SweepFollower
 from crowdsweep.record.events import BatchLost, SweepStarted, TrialFinished, TrialPlanned, TrialProgressed, TrialStarted
 from crowdsweep.record.journal import Journal
 from crowdsweep.views.live import LivePage
@@ -25,7 +25,7 @@ def test_what_runs_is_known_with_its_slot_and_curve() -> None:
     begun, *others = events()
     keys = [event.spec.key for event in others if isinstance(event, TrialPlanned)]
     finish = {event.result.key: event for event in others if isinstance(event, TrialFinished)}
-    watch = Watch(lambda: folded([begun]), clock=lambda: 0.0)
+    watch = SweepFollower(lambda: folded([begun]), clock=lambda: 0.0)
     for event in (begun, *(event for event in others if isinstance(event, TrialPlanned))):
         watch.take(event)
     for number, key in enumerate(keys):
@@ -48,7 +48,7 @@ def test_what_runs_is_known_with_its_slot_and_curve() -> None:
 def test_a_long_curve_is_told_thinned_with_its_last_point() -> None:
     begun, planned, *_ = events(1)
     assert isinstance(planned, TrialPlanned)
-    watch = Watch(lambda: folded([begun]), clock=lambda: 0.0)
+    watch = SweepFollower(lambda: folded([begun]), clock=lambda: 0.0)
     watch.take(begun)
     watch.take(planned)
     for step in range(1, 1001):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from journals import made_up_sweep, made_up_trials
 
-from crowdsweep.analysis.underway.begun import PATIENCE, begun_store
+from crowdsweep.analysis.underway.started import PATIENCE, started_store
 from crowdsweep.errors import BadInput, JournalError
 from crowdsweep.record.events import SweepFinished, SweepStatus
 from crowdsweep.record.journal import Journal
@@ -52,7 +52,7 @@ def test_a_sweep_that_has_not_begun_is_waited_for(
             journals[0].handle_many(made_up_sweep([], models=MODELS, status=None))
 
     waited = [0]
-    assert begun_store(None if given is None else Path(given), told.append, sleep=sleep) == store
+    assert started_store(None if given is None else Path(given), told.append, sleep=sleep) == store
     assert waited[0] == 2 * PATIENCE
     journals[0].close()
     assert "no sweep has begun" in told[0]
@@ -72,6 +72,6 @@ def test_a_sweep_that_nobody_begins_is_not_waited_for_without_end(
     ):
         slept, told = list[float](), list[str]()
         with pytest.raises(error, match=words):
-            begun_store(None if given is None else Path(given), told.append, sleep=slept.append)
+            started_store(None if given is None else Path(given), told.append, sleep=slept.append)
         assert len(slept) == PATIENCE
         assert len(told) == 1

@@ -19,7 +19,7 @@ from crowdsweep.labelling import many_classes
 from crowdsweep.labelling.many_classes import gains_of_one_coin, likeliest, one_coins
 from crowdsweep.labelling.next_items import gains
 from crowdsweep.models import _votes
-from crowdsweep.models._votes import agreement, exchanged_classes, surely_in_order
+from crowdsweep.models._votes import agreement, permuted_classes, surely_in_order
 
 N_ITEMS, N_PEOPLE, N_CLASSES, PER_ITEM = 3_000, 60, 2_000, 7
 
@@ -94,7 +94,7 @@ def test_classes_are_in_order_only_where_no_other_order_agrees(exchange: bool) -
     said = np.eye(30)[order[truth]]
     surely = surely_in_order(rows, said)
     assert surely is not exchange
-    dense = exchanged_classes(agreement(rows.label_distribution(), said), rows.n_items)
+    dense = permuted_classes(agreement(rows.label_distribution(), said), rows.n_items)
     assert (dense is None) is surely
     assert _votes._chance(400) == 0.1
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from journals import folded, made_up_sweep, made_up_trials
 
-from crowdsweep.analysis.standing import sweep_status
+from crowdsweep.analysis.status import sweep_status
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.events import SweepFinished, SweepStatus
 from crowdsweep.views.terminal.live import ConsoleMirror, Terminal
-from crowdsweep.views.terminal.messages import Warnings, columns_of, tell, wrapped
+from crowdsweep.views.terminal.messages import Warnings, columns_of, print_message, wrapped
 from crowdsweep.views.terminal.stores import describe_status
 
 
@@ -69,7 +69,7 @@ def test_only_a_terminal_has_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_told_moves_no_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     screen = Screen()
-    tell("a name \x1b[2J with more words than there is room for", screen)
+    print_message("a name \x1b[2J with more words than there is room for", screen)
     assert screen.getvalue() == "a name \\x1b[2J with more words\nthan there is room for\n"
 
 

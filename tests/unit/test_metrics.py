@@ -14,7 +14,7 @@ from crowdsweep.data.dataset import Gold, TrueCrowd
 from crowdsweep.metrics import annotators, distributions, items
 from crowdsweep.metrics.calibration import ece_of_each
 from crowdsweep.metrics.heldout import heldout_choices_loglik, heldout_loglik
-from crowdsweep.metrics.known import ITEM_METRICS, ScoredItems
+from crowdsweep.metrics.metric_table import ITEM_METRICS, ScoredItems
 from crowdsweep.models.contract import ConfusionMatrices
 
 

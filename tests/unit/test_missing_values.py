@@ -8,12 +8,12 @@ import pytest
 
 import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
-from crowdsweep.data.missing import USUAL, WORDS, Missing, MissingLabels
+from crowdsweep.data.missing import USUAL, WORDS, MissingLabels, MissingValues
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import BadInput, DataError
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 
 LABELS = ["x", "y", "NA", "None", "none", "", "x", "y"]
 KEPT = [label for label in LABELS if label not in ("NA", "None", "")]
@@ -138,7 +138,7 @@ def test_a_missing_name_is_refused_unless_it_is_one(tmp_path, column) -> None:
     kept.save(tmp_path / "kept")
     assert cs.load(tmp_path / "kept").dataset.annotations.fingerprint() == kept.dataset.annotations.fingerprint()
     pd.DataFrame(rows).to_csv(tmp_path / "a.csv", index=False)
-    asked = Asked(item="item", annotator="annotator", label="label")
+    asked = FileOptions(item="item", annotator="annotator", label="label")
     with pytest.raises(DataError, match="got 'NA', which means a missing value"):
         read_form("csv", tmp_path / "a.csv", asked)
 
@@ -167,8 +167,8 @@ def test_numbers_and_features_may_be_missing_too(tmp_path) -> None:
 def test_minus_one_is_no_answer_in_a_matrix_unless_it_is_said_what_is(tmp_path) -> None:
     answers = np.array([[-2, -1], [-1, 0], [2, 1]])
     np.save(tmp_path / "m.npy", answers)
-    for missing, n_labels in ((USUAL, 4), (Missing.of([]), 6), (Missing.of(["-2"]), 5)):
-        imported = read_form("matrix", tmp_path / "m.npy", Asked(missing=missing))
+    for missing, n_labels in ((USUAL, 4), (MissingValues.of([]), 6), (MissingValues.of(["-2"]), 5)):
+        imported = read_form("matrix", tmp_path / "m.npy", FileOptions(missing=missing))
         assert len(imported.rows) == n_labels
         assert any("-1" in note for note in imported.notes) == (missing == USUAL)
         given = None if missing == USUAL else sorted(missing.words)
@@ -182,12 +182,12 @@ def test_minus_one_is_no_answer_in_a_matrix_unless_it_is_said_what_is(tmp_path) 
 def test_the_rule_itself() -> None:
     assert all(map(USUAL, [*WORDS, "", "  ", " NA "]))
     assert not any(map(USUAL, ["none", "na", "0", "x", "N", "Nan A"]))
-    assert Missing.of("").words == frozenset()
-    assert Missing.of([" -99 "]) == Missing.of([np.int64(-99)]) == Missing.of([-99])
-    assert Missing.of([-99])("-99")
+    assert MissingValues.of("").words == frozenset()
+    assert MissingValues.of([" -99 "]) == MissingValues.of([np.int64(-99)]) == MissingValues.of([-99])
+    assert MissingValues.of([-99])("-99")
     left_out = MissingLabels()
     for text, row, count in (("NA", 2, 3), (" ", 4, 1), ("", 5, 1)):
         left_out.add(text, f"row {row}", count)
     assert left_out.words() == ["NA (3, first: row 2)", "empty (2, first: row 4)"]
     with pytest.raises(BadInput, match="expected texts that mean a missing value, got None"):
-        Missing.of([None])
+        MissingValues.of([None])

@@ -16,9 +16,9 @@ from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.result import Status
 from crowdsweep.record.shown import one_each, shown_trials
 from crowdsweep.record.shown_uri import without_credentials
-from crowdsweep.tracking.mlflow_door import MlflowDoor
+from crowdsweep.tracking.mlflow_connection import MlflowConnection
 from crowdsweep.tracking.mlflow_runs import MlflowClient, MlflowMirror, tracking_uri
-from crowdsweep.tracking.repeated import Timing
+from crowdsweep.tracking.repeated_job import Timing
 from crowdsweep.tracking.run_records import FILES
 from crowdsweep.views.in_mlflow import show_when_ended
 from crowdsweep.views.mlflow.page import sweep_page
@@ -190,9 +190,9 @@ def killed_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], list
         return method(*given, **named)
 
     for name in WRITES:
-        method = getattr(MlflowDoor, name)
+        method = getattr(MlflowConnection, name)
         monkeypatch.setattr(
-            MlflowDoor, name, lambda *given, _n=name, _m=method, **named: counted(_n, _m, *given, **named)
+            MlflowConnection, name, lambda *given, _n=name, _m=method, **named: counted(_n, _m, *given, **named)
         )
 
     def after(number: int | None) -> list[str]:
@@ -258,16 +258,16 @@ def test_a_run_that_was_made_without_an_answer_is_not_there_twice(
     """MLflow's client asks again by itself."""
     store = copied(done, tmp_path / "store", "mlflow.db", "mlartifacts")
     shutil.copy(empty_database, store / "mlflow.db")
-    create = MlflowDoor.create
+    create = MlflowConnection.create
     made: list[str] = []
 
-    def twice(door: MlflowDoor, record: Any) -> Any:
+    def twice(door: MlflowConnection, record: Any) -> Any:
         create(door, record)
         made.append(record.key)
         return create(door, record)
 
     with monkeypatch.context() as patch:
-        patch.setattr(MlflowDoor, "create", twice)
+        patch.setattr(MlflowConnection, "create", twice)
         project(store)
     assert len(made) == 2 + 6 + 1, "cells, trials, and the run on top"
     check_equal(store)
@@ -279,15 +279,15 @@ def test_files_that_a_kill_left_of_other_numbers_are_written_again(
 ) -> None:
     """Three seeds, then five, killed when the files are there and nothing says so; then three again."""
     store = copied(done, tmp_path / "store")
-    tag = MlflowDoor.tag
+    tag = MlflowConnection.tag
 
-    def dies(door: MlflowDoor, run: str, name: str, value: str) -> None:
+    def dies(door: MlflowConnection, run: str, name: str, value: str) -> None:
         if name == FILES and value:
             raise Dead(name)
         tag(door, run, name, value)
 
     with monkeypatch.context() as patch:
-        patch.setattr(MlflowDoor, "tag", dies)
+        patch.setattr(MlflowConnection, "tag", dies)
         assert any("`crowdsweep mirror" in words for words in run_again(store, caplog, **{"seeds.report": 5}))
     assert run_again(store, caplog) == []
     check_equal(store)

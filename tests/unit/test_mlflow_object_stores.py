@@ -8,14 +8,14 @@ import pytest
 from artifact_store import BUCKET, SECRET, ArtifactStore
 
 from crowdsweep.tracking import mlflow_reachable
-from crowdsweep.tracking.mlflow_door import MlflowDoor  # its import sets how often S3 is asked
+from crowdsweep.tracking.mlflow_connection import MlflowConnection  # its import sets how often S3 is asked
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, words_of
 from crowdsweep.tracking.mlflow_reachable import check_artifacts
 from crowdsweep.tracking.object_failures import of_objects
 
 URI = "http://host:5000"
 SOON_S = 15.0
-assert MlflowDoor
+assert MlflowConnection
 
 
 @pytest.fixture(scope="module")

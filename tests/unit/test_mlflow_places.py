@@ -15,7 +15,7 @@ from mlflow_sweeps import outcomes, runs_in, sweep
 from crowdsweep.tracking.artifact_files import relocate_artifacts, writing_inside
 from crowdsweep.tracking.artifact_places import is_inside
 from crowdsweep.tracking.mlflow_confined import confine
-from crowdsweep.tracking.mlflow_door import MlflowDoor
+from crowdsweep.tracking.mlflow_connection import MlflowConnection
 from crowdsweep.tracking.mlflow_runs import MlflowClient, tracking_uri
 from crowdsweep.tracking.run_book import Rejected
 
@@ -122,7 +122,7 @@ def test_in_a_persons_own_database_nothing_of_theirs_is_changed(place: Path, tmp
     client = MlflowClient(f"sqlite:///{theirs}")
     client.create_experiment("mine", artifact_location="file:///data/mlartifacts")
     client.create_experiment("elsewhere", artifact_location="s3://bucket/x")
-    MlflowDoor(f"sqlite:///{theirs}", "an experiment").open()
+    MlflowConnection(f"sqlite:///{theirs}", "an experiment").open()
     locations = named_in(theirs.parent, "experiments", "artifact_location")
     assert {"file:///data/mlartifacts", "s3://bucket/x"} <= {*locations}
 

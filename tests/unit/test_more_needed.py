@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crowdsweep.analysis.more_needed import more_needed
-from crowdsweep.analysis.paired import PairedTest, Scores, paired_test
+from crowdsweep.analysis.paired import PairedTest, SeedScores, paired_test
 from crowdsweep.metrics.differences import SIGNIFICANCE
 from crowdsweep.metrics.intervals import Estimate
 
@@ -16,7 +16,7 @@ TYPICAL = (TYPICAL - TYPICAL.mean()) / TYPICAL.std(ddof=1)
 
 def paired(differences: np.ndarray) -> PairedTest:
     scores = dict(enumerate(differences.tolist()))
-    return paired_test(Scores(by_seed=scores), Scores(by_seed=dict.fromkeys(scores, 0.0)), 1)
+    return paired_test(SeedScores(by_seed=scores), SeedScores(by_seed=dict.fromkeys(scores, 0.0)), 1)
 
 
 def test_as_many_seeds_as_the_textbook_says() -> None:

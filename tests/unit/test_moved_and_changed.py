@@ -9,7 +9,7 @@ import pytest
 import yaml
 from journals import made_up_sweep, made_up_trials
 
-from crowdsweep.analysis.standing import left_out_words, sweep_status
+from crowdsweep.analysis.status import left_out_words, sweep_status
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.catalogue import load
 from crowdsweep.data.on_disk.moved import load_recorded

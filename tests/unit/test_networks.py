@@ -14,7 +14,7 @@ from crowdsweep.models.classifier import Classifier, ClassifierReplicas
 from crowdsweep.models.contract import no_op
 from crowdsweep.models.networks.dense import Dense, DenseNetwork
 from crowdsweep.models.networks.initial import glorot_uniform
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.replicas import Adam, Parameter, ReplicaStack, replica_chunks
 from crowdsweep.models.networks.streams import Dropout, DropoutMasks, Shuffler
 from crowdsweep.models.networks.tables import EmbeddingTables, Table
@@ -55,7 +55,7 @@ class Kept:
 def test_gradients_written_by_hand_equal_those_of_autograd(network, named):
     """All three ways: the written cross-entropy, a loss that autograd follows to the logits, and all the way."""
     rng = np.random.default_rng(0)
-    whole = Named(name="one", network=network) if named else network
+    whole = NamedNetwork(name="one", network=network) if named else network
     stack = ReplicaStack.start(whole.parameters(), _streams(2), "cpu")
     flat = stack.flat.to(torch.float64) + torch.from_numpy(rng.normal(size=stack.flat.shape) / 10)  # off the kinks
     stack = ReplicaStack(whole.parameters(), flat)

@@ -6,7 +6,7 @@ import numpy as np
 
 from crowdsweep.data import catalogue
 from crowdsweep.data.feature_oddities import odd_features
-from crowdsweep.data.oddities import odd_things
+from crowdsweep.data.oddities import find_oddities
 
 
 def kinds(features: np.ndarray) -> dict[str, list[str]]:
@@ -40,5 +40,5 @@ def test_data_check_tells_it(tmp_path: Path) -> None:
     (tmp_path / "annotations.csv").write_text(f"item,annotator,label\n{rows}\n")
     values = np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32) * np.array([1, 0], np.float32)
     np.savez(tmp_path / "features-plain.npz", features=values, item=np.array([f"i{item}" for item in range(6)]))
-    told = [str(oddity) for oddity in odd_things(catalogue.load(str(tmp_path), {}))]
+    told = [str(oddity) for oddity in find_oddities(catalogue.load(str(tmp_path), {}))]
     assert "features that are the same for every item: 1; models learn nothing from them" in told

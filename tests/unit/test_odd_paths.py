@@ -34,7 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @odd
 def test_questions_have_an_answer(path: str) -> None:
-    for question in (paths.is_file, paths.is_folder, paths.exists, paths.stands):
+    for question in (paths.is_file, paths.is_folder, paths.exists, paths.lexists):
         assert question(path) is False
         assert question(Path(path)) is False
     assert paths.names_in(path) == []

@@ -22,7 +22,7 @@ from crowdsweep.errors import JournalError
 from crowdsweep.record.codec import decode
 from crowdsweep.record.events import SweepStatus, TrialFinished
 from crowdsweep.record.journal import read_journal
-from crowdsweep.record.rows import unseal
+from crowdsweep.record.rows import parse_row
 from crowdsweep.record.shown import left_out, shown_trials
 from crowdsweep.sweepfile.read import load_sweep
 from crowdsweep.views.report_files import write_report
@@ -53,7 +53,7 @@ def copy_of(asset: Path, to: Path, share: float = 1.0) -> Path:
 def finished(store: Path) -> list[str]:
     """Keys of the rows that say that a trial finished."""
     lines = (store / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    events = [decode(row.text) for line in lines if (row := unseal(line)) is not None]
+    events = [decode(row.text) for line in lines if (row := parse_row(line)) is not None]
     return [event.result.key for event in events if isinstance(event, TrialFinished)]
 
 
@@ -150,6 +150,6 @@ def test_a_journal_that_was_changed_is_not_one_of_these(tmp_path: Path) -> None:
     """The assets are sealed rows: a typing slip in one would be found, not read."""
     for asset in JOURNALS:
         lines = (asset / "journal.jsonl").read_bytes().splitlines(keepends=True)
-        assert all(unseal(line) is not None for line in lines)
+        assert all(parse_row(line) is not None for line in lines)
         shutil.copy(asset / "journal.jsonl", tmp_path / "journal.jsonl")
         assert read_journal(tmp_path).rows == len(lines)

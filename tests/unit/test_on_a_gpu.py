@@ -83,10 +83,10 @@ def test_what_is_let_go_is_free_again() -> None:
 
 
 def test_a_gpu_that_is_full_says_so_in_known_words() -> None:
-    from crowdsweep.errors import is_want_of_memory
+    from crowdsweep.errors import is_out_of_memory
 
     with pytest.raises(RuntimeError) as raised:
         torch.zeros(1 << 44, device=GPU)
-    assert is_want_of_memory(raised.value)
+    assert is_out_of_memory(raised.value)
     devices.release(GPU)
     assert devices.why_unusable(GPU) == ""

@@ -13,7 +13,7 @@ import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import BadInput, DataError
 from crowdsweep.importing.file_to_folder import import_file
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 from crowdsweep.models import registered
 from crowdsweep.record.journal import read_journal
 from crowdsweep.sweep.plan import make_plan
@@ -103,7 +103,7 @@ def test_answers_of_several_classes_have_no_such_scale(tmp_path: Path) -> None:
     source = tmp_path / "potato.csv"
     written(source, [["user", "instance_id", "q:::1", "q:::2"], ["u", "a", "1", "2"], ["v", "a", "1", ""]])
     with pytest.raises(DataError, match="expected answers of one class each for a scale that is ordinal"):
-        import_file("potato", source, Asked(scale="ordinal"), tmp_path / "out")
+        import_file("potato", source, FileOptions(scale="ordinal"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

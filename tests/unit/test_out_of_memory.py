@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from crowdsweep.cli import commands
-from crowdsweep.errors import is_want_of_memory
+from crowdsweep.errors import is_out_of_memory
 
 WANTS = [
     MemoryError(),
@@ -40,6 +40,6 @@ def test_a_want_of_memory_is_one_line(
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), OSError(errno.ENOSPC, "full"), ValueError("memory")])
 def test_another_error_is_raised(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not is_want_of_memory(error)
+    assert not is_out_of_memory(error)
     with pytest.raises(type(error)):
         ends_with(error, monkeypatch)

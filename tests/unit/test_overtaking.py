@@ -5,7 +5,7 @@ import pytest
 
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.costs_along import costs_table, growing, growth
-from crowdsweep.studies.overtaking import overtakings
+from crowdsweep.studies.crossovers import crossovers
 
 SIZES = (100, 1000, 10000)
 
@@ -23,7 +23,7 @@ def along(noise: float, seeds: int = 20, **lines: tuple[float, float, float]) ->
 
 
 def test_the_place_is_between_the_values_on_a_log_scale() -> None:
-    (found,) = overtakings(along(0.0, a=(0.9, 0.8, 0.5), b=(0.8, 0.8 - 0.1, 0.7)), "m")
+    (found,) = crossovers(along(0.0, a=(0.9, 0.8, 0.5), b=(0.8, 0.8 - 0.1, 0.7)), "m")
     assert (found.before, found.after, found.share) == ("a", "b", 1.0)
     assert found.at == pytest.approx(10 ** (3 + 1 / 3))
     assert found.low is None, "an interval of width zero would claim a certainty that seeds cannot give"
@@ -32,13 +32,13 @@ def test_the_place_is_between_the_values_on_a_log_scale() -> None:
 def test_the_place_is_where_the_best_model_changes() -> None:
     """Once b was already before a, while c led; then a leads, and b overtakes it."""
     models = along(0.0, a=(0.6, 0.8, 0.5), b=(0.7, 0.7, 0.7), c=(0.9, 0.1, 0.1))
-    found = list(overtakings(models, "m"))
+    found = list(crossovers(models, "m"))
     assert [(one.before, one.after) for one in found] == [("c", "a"), ("a", "b")]
     assert found[1].at == pytest.approx(10**3.333, rel=0.01)
 
 
 def test_who_leads_all_along_is_overtaken_by_nobody() -> None:
-    assert not list(overtakings(along(0.0, a=(0.9, 0.8, 0.7), b=(0.8, 0.7, 0.6)), "m"))
+    assert not list(crossovers(along(0.0, a=(0.9, 0.8, 0.7), b=(0.8, 0.7, 0.6)), "m"))
 
 
 def test_the_interval_covers_and_doubt_is_told() -> None:
@@ -53,18 +53,18 @@ def test_the_interval_covers_and_doubt_is_told() -> None:
             }
             for name, means in {"a": (0.9, 0.8, 0.7), "b": (0.8, 0.8, 0.8)}.items()
         }
-        for found in overtakings(models, "m"):
+        for found in crossovers(models, "m"):
             assert found.low is not None
             assert found.high is not None
             covered.append(found.low <= 1000 <= found.high)
     assert len(covered) >= 55
     assert np.mean(covered) >= 0.85
-    unsure = list(overtakings(along(0.3, a=(0.9, 0.8, 0.5), b=(0.8, 0.7, 0.7)), "m"))
+    unsure = list(crossovers(along(0.3, a=(0.9, 0.8, 0.5), b=(0.8, 0.7, 0.7)), "m"))
     assert any(found.share < 0.95 and "not certain" in found.words("annotators") for found in unsure)
 
 
 def test_one_seed_gives_a_place_without_an_interval() -> None:
-    (found,) = overtakings(along(0.0, seeds=1, a=(0.9, 0.8, 0.5), b=(0.8, 0.7, 0.7)), "m")
+    (found,) = crossovers(along(0.0, seeds=1, a=(0.9, 0.8, 0.5), b=(0.8, 0.7, 0.7)), "m")
     assert found.low is None
     assert found.words("annotators") == "b overtakes a at about 2,200 annotators"
 
@@ -95,4 +95,4 @@ def test_seconds_and_memory_grow_by_their_exponents() -> None:
 
 
 def test_who_began_as_good_overtakes_nobody() -> None:
-    assert not list(overtakings(along(0.0, a=(0.8, 0.7, 0.6), b=(0.8, 0.75, 0.7)), "m"))
+    assert not list(crossovers(along(0.0, a=(0.8, 0.7, 0.6), b=(0.8, 0.75, 0.7)), "m"))

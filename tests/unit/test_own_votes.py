@@ -9,7 +9,7 @@ from journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.analysis.compare import compare
 from crowdsweep.analysis.trial_table import comparison_rows
 from crowdsweep.errors import BadInput
-from crowdsweep.metrics.known import repeats_votes
+from crowdsweep.metrics.metric_table import repeats_votes
 from crowdsweep.record.plan_record import DatasetRecord
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from dies import deaths
 
-from crowdsweep.errors import NotOurs
+from crowdsweep.errors import ForeignFile
 from crowdsweep.files import drafts
 from crowdsweep.files.drafts import draft_in, write_below, write_new, write_whole
 from crowdsweep.files.inside import UnexpectedLink
-from crowdsweep.files.listed import LIST_FILE, Listed
+from crowdsweep.files.manifest import LIST_FILE, Manifest
 from crowdsweep.files.owned import Kind, check_owned, replace_files, replaced
 
 OURS = ("one", "two", "three", "inner/four", "what.yaml")
@@ -55,9 +55,9 @@ def test_what_was_changed_or_is_not_ours_is_never_overwritten(name: str, tmp_pat
     replace_files(tmp_path, KIND, FIRST)
     (tmp_path / name).write_text("a person's")
     before = there(tmp_path)
-    with pytest.raises(NotOurs, match=f"{name} would be overwritten"):
+    with pytest.raises(ForeignFile, match=f"{name} would be overwritten"):
         replace_files(tmp_path, KIND, SECOND)
-    with pytest.raises(NotOurs, match=f"{name} would be overwritten"):
+    with pytest.raises(ForeignFile, match=f"{name} would be overwritten"):
         check_owned(tmp_path, (), KIND)
     assert there(tmp_path) == before
     (tmp_path / name).rename(tmp_path / "elsewhere")
@@ -74,8 +74,8 @@ def test_a_changed_file_that_is_not_written_any_more_stays(tmp_path: Path) -> No
 
 def forged(**changes: object) -> bytes:
     """A list whose check agrees."""
-    honest = json.loads(Listed(kind=KIND.name, files={"one": frozenset({"0" * 32})}).content())
-    import crowdsweep.files.listed as listed
+    honest = json.loads(Manifest(kind=KIND.name, files={"one": frozenset({"0" * 32})}).content())
+    import crowdsweep.files.manifest as listed
 
     told = {name: value for name, value in {**honest, **changes}.items() if name != "check"}
     return json.dumps({**told, "check": listed._check(told)}).encode()
@@ -99,7 +99,7 @@ def forged(**changes: object) -> bytes:
         forged(files={"one": ["0" * 31]}),
         forged(files={"one": 5}),
         forged(files=[1, 2]),
-        Listed(kind=KIND.name).content().replace(b"trial", b"trial "),
+        Manifest(kind=KIND.name).content().replace(b"trial", b"trial "),
     ],
 )
 def test_a_damaged_or_forged_list_makes_nothing_ours(damage: bytes, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_damaged_or_forged_list_makes_nothing_ours(damage: bytes, tmp_path: Pa
     (folder / LIST_FILE).write_bytes(damage)
     before = there(tmp_path)
     for call in (lambda: replace_files(folder, KIND, SECOND), lambda: check_owned(folder, (), KIND)):
-        with pytest.raises(NotOurs, match="expected the list of files"):
+        with pytest.raises(ForeignFile, match="expected the list of files"):
             call()
     assert there(tmp_path) == before
 
@@ -118,7 +118,7 @@ def test_a_damaged_or_forged_list_makes_nothing_ours(damage: bytes, tmp_path: Pa
 def test_without_a_list_nothing_is_ours(tmp_path: Path) -> None:
     replace_files(tmp_path, KIND, FIRST)
     (tmp_path / LIST_FILE).unlink()
-    with pytest.raises(NotOurs, match=r"one, what\.yaml would be overwritten"):
+    with pytest.raises(ForeignFile, match=r"one, what\.yaml would be overwritten"):
         replace_files(tmp_path, KIND, SECOND)
 
 
@@ -154,7 +154,7 @@ def test_a_root_may_be_a_link_and_a_linked_file_is_replaced_where_that_is_said(t
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "precious").write_text("mine")
     (tmp_path / "real" / "one").symlink_to(tmp_path / "precious")
-    with pytest.raises(NotOurs, match="one would be overwritten"):
+    with pytest.raises(ForeignFile, match="one would be overwritten"):
         replace_files(tmp_path / "link", KIND, FIRST)
     from dataclasses import replace
 

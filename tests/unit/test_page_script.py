@@ -10,14 +10,14 @@ from pathlib import Path
 from journals import made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.sweep import analysed
-from crowdsweep.analysis.underway.now import Now, RunningTrial
+from crowdsweep.analysis.underway.snapshot import RunningTrial, SweepSnapshot
 from crowdsweep.record.journal import Journal
 from crowdsweep.views.page.page import render_page
 from crowdsweep.views.page.underway import underway
 from crowdsweep.views.report_files import write_report
 
 HOSTILE = "</script><script>alert(1)</script>\" onload='alert(2)"
-NOW = Now(
+NOW = SweepSnapshot(
     slots=4,
     lost=1,
     times="1:05 elapsed, about 3 min left",
@@ -77,7 +77,7 @@ def test_one_script_runs_and_the_policy_names_it(tmp_path: Path) -> None:
     )
 
 
-def page_of(store: Path, now: Now | None = None) -> str:
+def page_of(store: Path, now: SweepSnapshot | None = None) -> str:
     found = analysed(store)
     return render_page(found, underway(found, 10, now))
 
@@ -111,6 +111,6 @@ def test_a_sweep_that_runs_shows_slots_failures_and_curves(tmp_path: Path) -> No
 
 
 def test_a_moment_is_the_same_on_the_other_side() -> None:
-    from crowdsweep.analysis.underway.now import now_of
+    from crowdsweep.analysis.underway.snapshot import snapshot_of
 
-    assert now_of(NOW.to_json()) == NOW
+    assert snapshot_of(NOW.to_json()) == NOW

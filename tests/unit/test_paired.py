@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crowdsweep.analysis.paired import PairedTest, Scores, against_best, holm, paired_test
+from crowdsweep.analysis.paired import PairedTest, SeedScores, against_best, holm, paired_test
 
 
-def _same_everywhere(right: np.ndarray, n_seeds: int = 3) -> Scores:
+def _same_everywhere(right: np.ndarray, n_seeds: int = 3) -> SeedScores:
     """A model that gives the same answers at every seed."""
     seeds = range(n_seeds)
-    return Scores(by_seed={s: float(right.mean()) for s in seeds}, by_item={s: right.astype(np.float32) for s in seeds})
+    return SeedScores(
+        by_seed={s: float(right.mean()) for s in seeds}, by_item={s: right.astype(np.float32) for s in seeds}
+    )
 
 
 @pytest.mark.parametrize(
@@ -19,15 +21,15 @@ def _same_everywhere(right: np.ndarray, n_seeds: int = 3) -> Scores:
 )
 def test_wilcoxon_only_where_it_could_reject(n_seeds: int, comparisons: int, expected: str) -> None:
     # 2 / 2⁵ = .0625 can never be significant; 2 / 2⁶ = .031 can, but not after doubling; 2 / 2⁷ = .0156, × 3 = .047.
-    best = Scores(by_seed={seed: 0.9 + 0.001 * seed**2 for seed in range(n_seeds)})
-    test = paired_test(best, Scores(by_seed=dict.fromkeys(range(n_seeds), 0.8)), comparisons)
+    best = SeedScores(by_seed={seed: 0.9 + 0.001 * seed**2 for seed in range(n_seeds)})
+    test = paired_test(best, SeedScores(by_seed=dict.fromkeys(range(n_seeds), 0.8)), comparisons)
     assert test.test == expected
     if expected == "Wilcoxon":
         assert test.p == pytest.approx(2 * 0.5**n_seeds)  # all differences of one sign
 
 
 def test_only_common_seeds_are_paired() -> None:
-    test = paired_test(Scores(by_seed={0: 0.9, 1: 0.8, 2: 0.7}), Scores(by_seed={1: 0.6, 2: 0.6, 3: 0.0}), 1)
+    test = paired_test(SeedScores(by_seed={0: 0.9, 1: 0.8, 2: 0.7}), SeedScores(by_seed={1: 0.6, 2: 0.6, 3: 0.0}), 1)
     assert test.difference is not None
     assert test.difference.n == 2
     assert test.difference.mean == pytest.approx(0.15)
@@ -43,7 +45,7 @@ def test_only_common_seeds_are_paired() -> None:
     ],
 )
 def test_no_test_and_nothing_told_apart_where_nothing_varies(other: dict[int, float], reason: str) -> None:
-    test = paired_test(Scores(by_seed={0: 0.9, 1: 0.8}), Scores(by_seed=other), 1)
+    test = paired_test(SeedScores(by_seed={0: 0.9, 1: 0.8}), SeedScores(by_seed=other), 1)
     assert (test.test, test.p, test.reason, test.is_significant) == ("none", None, reason, False)
 
 
@@ -67,14 +69,14 @@ def test_a_model_against_its_twin_is_not_tested() -> None:
 
 def test_scores_of_items_that_only_one_model_has_are_not_used() -> None:
     seen = _same_everywhere(np.arange(10) < 8)
-    unseen = Scores(by_seed={seed: 0.5 + 0.01 * seed for seed in range(3)})
+    unseen = SeedScores(by_seed={seed: 0.5 + 0.01 * seed for seed in range(3)})
     test = paired_test(seen, unseen, 1)
     assert (test.test, test.varies) == ("paired t", "seeds")
 
 
 def test_overlapping_splits_are_tested_with_their_variance_and_never_by_rank() -> None:
-    best = Scores(by_seed=dict(enumerate([0.9, 0.92, 0.91, 0.95, 0.93, 0.9, 0.94, 0.92])))
-    other = Scores(by_seed=dict(enumerate([0.88, 0.91, 0.86, 0.93, 0.9, 0.89, 0.93, 0.88])))
+    best = SeedScores(by_seed=dict(enumerate([0.9, 0.92, 0.91, 0.95, 0.93, 0.9, 0.94, 0.92])))
+    other = SeedScores(by_seed=dict(enumerate([0.88, 0.91, 0.86, 0.93, 0.9, 0.89, 0.93, 0.88])))
     plain, split = paired_test(best, other, 1), paired_test(best, other, 1, heldout=0.2)
     assert (plain.test, split.test, split.varies) == ("Wilcoxon", "paired t", "held-out splits")
     differences = np.array([best.by_seed[s] - other.by_seed[s] for s in range(8)])
@@ -85,7 +87,7 @@ def test_overlapping_splits_are_tested_with_their_variance_and_never_by_rank() -
 def test_holm_runs_over_every_pair_of_models() -> None:
     rng = np.random.default_rng(0)
     values = [rng.normal(mean, 1.0, 5) for mean in (3.0, 0.2, 0.1, 0.0)]
-    models = [Scores(by_seed=dict(enumerate(v))) for v in sorted(values, key=np.mean, reverse=True)]
+    models = [SeedScores(by_seed=dict(enumerate(v))) for v in sorted(values, key=np.mean, reverse=True)]
     tests = against_best(models, 0.0)
     everything: list[PairedTest] = [paired_test(models[i], models[j], 6) for i in range(4) for j in range(i + 1, 4)]
     adjusted = holm([test.p for test in everything if test.p is not None])

@@ -13,9 +13,9 @@ import crowdsweep as cs
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.on_disk.folder import read_folder, write_folder
 from crowdsweep.data.on_disk.new_folder import check_new
-from crowdsweep.errors import BadInput, DataError, JournalError, NotOurs, NotWritten
+from crowdsweep.errors import BadInput, DataError, ForeignFile, JournalError, WriteFailed
 from crowdsweep.files import drafts
-from crowdsweep.files.listed import LIST_FILE
+from crowdsweep.files.manifest import LIST_FILE
 from crowdsweep.files.owned import replaced
 from crowdsweep.labelling.label_files import LABELS, check_folder
 from crowdsweep.record.journal import Journal, read_journal
@@ -83,7 +83,7 @@ def test_a_recipe_of_ours_makes_no_other_file_ours(labels: Path, fit: cs.Fit) ->
     for names in ("../labels/notes.txt", ".."):
         (labels / "label.yaml").write_text(recipe.replace("files:", f"files:\n- {names}"))
         before = files_in(labels)
-        with pytest.raises(NotOurs, match=r"Nothing was touched|new or empty folder"):
+        with pytest.raises(ForeignFile, match=r"Nothing was touched|new or empty folder"):
             fit.save(labels)
         assert files_in(labels) == before
 
@@ -96,7 +96,7 @@ def test_labels_that_were_damaged_or_changed_are_refused_and_kept(
     (labels / name).write_bytes(damage)
     before = files_in(labels)
     for call in (lambda: check_folder(labels), lambda: fit.save(labels)):
-        with pytest.raises(NotOurs, match="Nothing was touched"):
+        with pytest.raises(ForeignFile, match="Nothing was touched"):
             call()
     assert files_in(labels) == before
     (labels / name).unlink()
@@ -115,7 +115,7 @@ def test_labels_of_an_earlier_version_are_replaced_but_not_where_a_person_change
     fit.save(labels)
     (labels / LIST_FILE).unlink()
     (labels / "labels.csv").write_text("mine")
-    with pytest.raises(NotOurs, match=r"labels\.csv would be overwritten"):
+    with pytest.raises(ForeignFile, match=r"labels\.csv would be overwritten"):
         fit.save(labels)
     assert (labels / "labels.csv").read_text() == "mine"
 
@@ -157,7 +157,7 @@ def test_a_folder_with_a_persons_report_becomes_no_store(names: list[str], tmp_p
     for name in names:
         (tmp_path / name).write_text(MINE[name])
     before = files_in(tmp_path)
-    with pytest.raises(NotOurs, match="would be overwritten"):
+    with pytest.raises(ForeignFile, match="would be overwritten"):
         Journal(tmp_path)
     assert files_in(tmp_path) == before, "no record is begun either"
 
@@ -184,7 +184,7 @@ def test_a_report_that_a_person_changed_is_kept(name: str, tmp_path: Path) -> No
         write_report(store)
         assert (store / name).read_text() == "mine"
         return
-    with pytest.raises(NotOurs, match=f"{name} would be overwritten"):
+    with pytest.raises(ForeignFile, match=f"{name} would be overwritten"):
         write_report(store)
     assert files_in(store) == before
 
@@ -197,7 +197,7 @@ def test_reports_of_an_earlier_version_are_replaced(tmp_path: Path) -> None:
     (store / LIST_FILE).unlink()
     (store / "table.csv").write_text('"dataset","dataset_params","rank","model","difference_to_best"\n"mine"')
     os_times_apart(store)
-    with pytest.raises(NotOurs, match="would be overwritten"):
+    with pytest.raises(ForeignFile, match="would be overwritten"):
         write_report(store)
     assert "mine" in (store / "table.csv").read_text()
 
@@ -212,7 +212,7 @@ def os_times_apart(store: Path) -> None:
 
 def test_somebody_elses_lock_file_is_kept(tmp_path: Path) -> None:
     (tmp_path / "journal.lock").write_text("of another program")
-    with pytest.raises(NotOurs, match=r"journal\.lock"):
+    with pytest.raises(ForeignFile, match=r"journal\.lock"):
         Journal(tmp_path)
     assert files_in(tmp_path) == {"journal.lock": b"of another program"}
 
@@ -306,7 +306,7 @@ def test_two_that_label_at_once_are_one_refusal(fit: cs.Fit, tmp_path: Path, mon
     fit.save(tmp_path / "labels")
     with replaced(tmp_path / "labels", (), LABELS) as place:
         (place / "labels.csv").write_text("x")
-        with pytest.raises(NotWritten, match="another crowdsweep is writing there"):
+        with pytest.raises(WriteFailed, match="another crowdsweep is writing there"):
             fit.save(tmp_path / "labels")
 
 

@@ -10,7 +10,7 @@ import crowdsweep as cs
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.errors import DataError
 from crowdsweep.importing.registry import read_form
-from crowdsweep.importing.rows import Asked
+from crowdsweep.importing.rows import FileOptions
 
 ANSWERS = "item,annotator,label\na,p,x\n,,\nb,q,y\nc,p,x\n"
 """The second row is none: row 3 is that of b."""
@@ -108,7 +108,7 @@ def test_an_import_says_the_line_or_row(tmp_path, kind) -> None:
     path = tmp_path / f"answers.{kind}"
     writes = {"csv": lambda: rows.to_csv(path, index=False), "parquet": lambda: rows.to_parquet(path)}
     writes.get(kind, lambda: rows.to_json(path, orient="records"))()
-    imported = read_form("csv", path, Asked(item="item", annotator="annotator", label="label"))
+    imported = read_form("csv", path, FileOptions(item="item", annotator="annotator", label="label"))
     (note,) = imported.notes
     place = {"csv": "line 3", "parquet": "row 2"}.get(kind, r"entry \d|record \d|row \d")
     assert re.search(rf"left out: NA \(1: ({place})\)", note), note

@@ -23,7 +23,7 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.on_disk.folder import write_folder
 from crowdsweep.data.simulate import simulate_crowd
 from crowdsweep.errors import BadInput, ConvergenceWarning, DataError, UnknownName
-from crowdsweep.files.listed import LIST_FILE
+from crowdsweep.files.manifest import LIST_FILE
 from crowdsweep.labelling.classifiers import load_classifier
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.seeds import SeedStream

@@ -17,7 +17,7 @@ from crowdsweep.engine.retry_policy import LOSS_LIMIT
 from crowdsweep.engine.slot_pool import Actor
 from crowdsweep.record.events import TrialFinished, TrialSaved, TrialsNoted
 from crowdsweep.record.result import Status, TrialResult
-from crowdsweep.registry.carried import carried
+from crowdsweep.registry.plugin_transfer import plugin_folders
 from crowdsweep.resources import Resources
 
 pytestmark = pytest.mark.unchecked  # what stands for data here is their name
@@ -111,7 +111,7 @@ def test_a_slot_passes_checkpoints_on_and_takes_them(
     monkeypatch.setattr(ray, "get", get)
     (tmp_path / "killed").touch()
     specs = specs_on(base, "revoked", 2, once=str(tmp_path / "killed"), hidden=[4], steps=0)
-    slot = Slot("cpu", carried())
+    slot = Slot("cpu", plugin_folders())
 
     def ran(saved: dict[str, Any]) -> list[Any]:
         stream = slot.run(Batch(specs=specs, checkpoint_minutes=1e-9), [base], saved)

@@ -18,7 +18,7 @@ from crowdsweep.analysis.flat_tables import study_table
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import SweepFileError
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.metric_table import HELDOUT
 from crowdsweep.record.journal import Journal
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.contract import StudyNumber, StudyReport, check_settings, expand_study

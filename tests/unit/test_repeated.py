@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crowdsweep.tracking.repeated import Repeated, Timing
+from crowdsweep.tracking.repeated_job import RepeatedJob, Timing
 
 QUICK = Timing(every_s=0.001, first_delay_s=0.001, longest_delay_s=0.002)
 
@@ -21,7 +21,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_it_is_done_when_there_is_something_new_and_once_more_at_the_end() -> None:
     times: list[bool] = []
-    work = Repeated("the server", lambda last: times.append(last) or 0.0, timing=QUICK)
+    work = RepeatedJob("the server", lambda last: times.append(last) or 0.0, timing=QUICK)
     time.sleep(0.05)
     assert times == []
     work.wake()
@@ -37,7 +37,7 @@ def test_it_is_done_when_there_is_something_new_and_once_more_at_the_end() -> No
 
 def test_what_comes_meanwhile_is_done_at_once_or_after_a_rest() -> None:
     times: list[float] = []
-    work = Repeated("the server", lambda _: times.append(time.monotonic()) or 0.2, timing=QUICK)
+    work = RepeatedJob("the server", lambda _: times.append(time.monotonic()) or 0.2, timing=QUICK)
     work.wake()
     until(lambda: len(times) == 1)
     for _ in range(5):
@@ -58,7 +58,7 @@ def test_a_failure_is_tried_again_and_told_of_once(caplog: pytest.LogCaptureFixt
         return 0.0
 
     with caplog.at_level(logging.INFO):
-        work = Repeated("the server", flaky, timing=QUICK)
+        work = RepeatedJob("the server", flaky, timing=QUICK)
         work.wake()
         until(lambda: len(tries) == 4)
         work.close()
@@ -74,7 +74,7 @@ def test_close_does_not_wait_for_a_server_that_is_down() -> None:
         tries.append(last)
         raise ConnectionError
 
-    work = Repeated("the server", down, timing=Timing(first_delay_s=1000.0))
+    work = RepeatedJob("the server", down, timing=Timing(first_delay_s=1000.0))
     work.wake()
     until(lambda: bool(tries))
     began = time.monotonic()
@@ -93,7 +93,7 @@ def test_what_fails_at_the_end_is_tried_again_for_a_while() -> None:
             raise ConnectionError
         return 0.0
 
-    work = Repeated("the server", restarted, timing=Timing(first_delay_s=0.01))
+    work = RepeatedJob("the server", restarted, timing=Timing(first_delay_s=0.01))
     work.close()
     assert tries == [True] * 4
 
@@ -107,7 +107,7 @@ def test_close_does_not_wait_for_a_server_that_hangs(timing: Timing) -> None:
         gate.wait(20.0)
         return 0.0
 
-    work = Repeated("the server", hang, timing=timing)
+    work = RepeatedJob("the server", hang, timing=timing)
     work.wake()
     assert begun.wait(20.0)
     began = time.monotonic()
@@ -126,7 +126,7 @@ def test_steps_end_where_nobody_waits_for_them_any_more() -> None:
         asked.append(work.goes_on())
         return 0.0
 
-    work = Repeated("the server", steps, timing=QUICK)
+    work = RepeatedJob("the server", steps, timing=QUICK)
     work.wake()
     until(lambda: asked == [True])
     work.close(lambda gone_s: False)

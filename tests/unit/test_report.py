@@ -17,8 +17,8 @@ import pytest
 from journals import folded, made_up_search, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.trial_table import comparison_rows, results_table
-from crowdsweep.errors import JournalError, NotWritten
-from crowdsweep.files.listed import LIST_FILE
+from crowdsweep.errors import JournalError, WriteFailed
+from crowdsweep.files.manifest import LIST_FILE
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.shown import show_interval
 from crowdsweep.record.events import Event, TrialFinished
@@ -79,7 +79,7 @@ def test_a_full_disk_leaves_the_old_report_whole(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before["report.html"]) // 2, limit[1]))
     try:
         with pytest.raises(
-            NotWritten, match=r"report.html: could not be written \(File too large\).*crowdsweep report"
+            WriteFailed, match=r"report.html: could not be written \(File too large\).*crowdsweep report"
         ):
             write_report(store)
     finally:
@@ -101,7 +101,7 @@ def test_a_folder_that_takes_no_files_leaves_the_old_report(tmp_path: Path, monk
         return opened(path, flags, *mode, **how)
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(NotWritten, match=r"results.parquet: could not be written \(Permission denied\)"):
+    with pytest.raises(WriteFailed, match=r"results.parquet: could not be written \(Permission denied\)"):
         write_report(store)
     monkeypatch.undo()
     assert {name: (store / name).read_bytes() for name in FILES} == before

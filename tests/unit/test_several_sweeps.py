@@ -11,8 +11,8 @@ from journals import made_up_sweep, made_up_trials
 from published_sweeps import scores
 
 import crowdsweep as cs
+from crowdsweep.analysis.several_sweeps import compare_sweeps, pivot_of_all
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
-from crowdsweep.analysis.together import compared_together, pivot_of_all
 from crowdsweep.analysis.two_sweeps import differences, letter_of, pairs_of
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.record.events import Event, TrialFinished, TrialPlanned
@@ -143,7 +143,7 @@ def run_apart(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_sweeps_together_are_the_sweep_that_had_run_all(run_apart: list[Path]) -> None:
     whole, first, second = (analysed(store) for store in run_apart)
     (expected,) = whole.comparison.datasets
-    (found,) = compared_together([first, second]).datasets
+    (found,) = compare_sweeps([first, second]).datasets
     assert (found.metric, found.title, found.references) == (expected.metric, expected.title, expected.references)
     for ours, theirs in zip(found.ranked, expected.ranked, strict=True):
         assert (ours.model, ours.rank, ours.metrics, ours.versus_best) == (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import crowdsweep as cs
-from crowdsweep.labelling.annotators import _hang_together  # pyright: ignore[reportPrivateUsage]
+from crowdsweep.labelling.annotators import _association_p  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("scale", ["ordinal", "nominal"])
@@ -40,8 +40,8 @@ def test_answers_that_are_dealt_out_hang_together_as_seldom_as_the_test_says() -
         n = int(draws.integers(15, 60))
         believed = draws.dirichlet(np.full(5, 0.3), n)
         given = np.eye(5)[draws.choice(5, n, p=(0.4, 0.3, 0.2, 0.08, 0.02))]
-        found.append(_hang_together(believed, given))
+        found.append(_association_p(believed, given))
     assert 0.01 < np.mean(np.array(found) < 0.05) < 0.055  # of few answers seldomer than it says
     assert np.mean(np.array(found) < 0.005) < 0.012
-    assert _hang_together(np.full((9, 3), 1 / 3), np.eye(3)[[0, 1, 2] * 3]) == 1.0
-    assert _hang_together(np.eye(3)[[0, 1, 2] * 3], np.eye(3)[[0] * 9]) == 1.0
+    assert _association_p(np.full((9, 3), 1 / 3), np.eye(3)[[0, 1, 2] * 3]) == 1.0
+    assert _association_p(np.eye(3)[[0, 1, 2] * 3], np.eye(3)[[0] * 9]) == 1.0

@@ -16,7 +16,7 @@ from crowdsweep.cli.commands import commands, run_command_line
 from crowdsweep.cli.paths import PATH, STORE
 from crowdsweep.errors import BadInput, JournalError
 from crowdsweep.record import objects
-from crowdsweep.record.objects import Objects, Patience
+from crowdsweep.record.objects import Objects, RetrySettings
 from crowdsweep.record.store_uri import StoreUri, path_named, store_named
 
 SECRET = "hunter2hunter2"
@@ -125,7 +125,7 @@ def test_no_such_place_can_be_built(scheme: str, bucket: str) -> None:
 def test_a_name_and_a_password_of_a_server_are_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that somebody wrote into the address of a server of their own, which no name of a variable gives away."""
     speak_to(f"http://me:{SECRET}@127.0.0.1:9", monkeypatch)
-    impatient = Patience(connect_s=0.5, request_s=0.5, tries=0, all_s=0.5)
+    impatient = RetrySettings(connect_s=0.5, request_s=0.5, tries=0, all_s=0.5)
     with pytest.raises(JournalError, match="the object store failed") as failed:
         Objects(place("x"), patience=impatient).get("a")
     assert SECRET not in "".join(traceback.format_exception(failed.value))

@@ -9,11 +9,11 @@ from object_stores import VARIABLES, place, speak_to
 
 from crowdsweep.errors import BadInput, JournalError
 from crowdsweep.record.journal import open_rows
-from crowdsweep.record.objects import Objects, Patience
+from crowdsweep.record.objects import Objects, RetrySettings
 from crowdsweep.record.store_uri import StoreUri, near, store_named
 
 NOBODY = "http://127.0.0.1:9"  # nobody listens there
-IMPATIENT = Patience(connect_s=1.0, request_s=1.0, tries=1, all_s=1.0)
+IMPATIENT = RetrySettings(connect_s=1.0, request_s=1.0, tries=1, all_s=1.0)
 
 
 @pytest.mark.parametrize(

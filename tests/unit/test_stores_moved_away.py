@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mirror_checks import ok, started
 
-from crowdsweep.errors import JournalError, NotWritten
+from crowdsweep.errors import JournalError, WriteFailed
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.views import report_files
 
@@ -45,6 +45,6 @@ def test_a_report_makes_no_store_where_one_was(tmp_path: Path, monkeypatch: pyte
         return made
 
     monkeypatch.setattr(report_files, "render_page", moved)
-    with pytest.raises(NotWritten, match="could not be written"):
+    with pytest.raises(WriteFailed, match="could not be written"):
         report_files.write_report(store)
     assert not store.exists()

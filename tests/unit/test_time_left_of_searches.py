@@ -6,7 +6,7 @@ import pytest
 from mirror_checks import ok, spec, started
 
 from crowdsweep.analysis.underway.progress import Progress
-from crowdsweep.analysis.underway.time_left import Left
+from crowdsweep.analysis.underway.time_left import Remaining
 from crowdsweep.record.events import TrialPlanned, TrialStarted
 from crowdsweep.record.plan_record import CellRecord, PlanRecord
 from crowdsweep.units import left_words
@@ -26,7 +26,7 @@ class Searching:
         plan = PlanRecord(cells=cells, searches=[search], n_trials=POINTS * SEEDS + fixed)
         self.progress.take(replace(started(), plan=plan))
 
-    def point(self, number: int, seconds: float) -> Left:
+    def point(self, number: int, seconds: float) -> Remaining:
         for seed in range(SEEDS):
             one = spec(seed, model="cmm", phase="search", groups=number)
             self._run(one, seconds, search="s")

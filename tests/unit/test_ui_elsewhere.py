@@ -14,7 +14,7 @@ from crowdsweep.errors import BadInput
 from crowdsweep.record.events import RunsCreated
 from crowdsweep.record.journal import Journal
 from crowdsweep.tracking import ui
-from crowdsweep.tracking.tracked_elsewhere import Served
+from crowdsweep.tracking.tracked_elsewhere import ServedElsewhere
 
 PASSWORD = "hunter2"
 
@@ -44,11 +44,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
+def served(monkeypatch: pytest.MonkeyPatch) -> list[ServedElsewhere]:
     """What MLflow's server would be started on."""
-    taken: list[Served] = []
+    taken: list[ServedElsewhere] = []
 
-    def take(one: Served, *_: object) -> int:
+    def take(one: ServedElsewhere, *_: object) -> int:
         taken.append(one)
         return 0
 
@@ -78,7 +78,9 @@ def test_what_has_no_known_address_is_named(tmp_path: Path, uri: str, opened: li
     assert opened == []
 
 
-def test_a_database_file_elsewhere_is_served(tmp_path: Path, empty_database: Path, served: list[Served]) -> None:
+def test_a_database_file_elsewhere_is_served(
+    tmp_path: Path, empty_database: Path, served: list[ServedElsewhere]
+) -> None:
     other = tmp_path / "other" / "runs.db"
     other.parent.mkdir()
     shutil.copy(empty_database, other)
@@ -90,7 +92,7 @@ def test_a_database_file_elsewhere_is_served(tmp_path: Path, empty_database: Pat
     assert told == [f"this sweep is tracked in sqlite:///{other}, which is served here"]
 
 
-def test_a_database_of_another_program_is_not_served(tmp_path: Path, served: list[Served]) -> None:
+def test_a_database_of_another_program_is_not_served(tmp_path: Path, served: list[ServedElsewhere]) -> None:
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as rows:
         rows.execute("CREATE TABLE bookmarks (place TEXT)")
@@ -103,7 +105,7 @@ def test_a_database_of_another_program_is_not_served(tmp_path: Path, served: lis
 
 
 def test_a_database_that_is_down_is_told_of(
-    tmp_path: Path, served: list[Served], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, served: list[ServedElsewhere], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the password of the variable, which nobody is told."""
     uri = "postgresql+psycopg2://127.0.0.1:9/runs"

@@ -6,7 +6,7 @@ import pytest
 from driven import config_of
 
 from crowdsweep.errors import BadInput
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.metric_table import HELDOUT
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.models.registered import model_info
 from crowdsweep.sweep.pilot import Outputs

@@ -9,7 +9,7 @@ import torch
 from written_models import PREDICTING, VOTES, dataset, silent, specs_of
 
 from crowdsweep.data import splits
-from crowdsweep.errors import is_want_of_memory
+from crowdsweep.errors import is_out_of_memory
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.trial.runner import run_batch
 
@@ -167,4 +167,4 @@ def test_another_failure_is_none_of_memory(add_model: Callable[..., list[Any]]) 
     ],
 )
 def test_what_is_full_is_known_by_its_words(error: Exception) -> None:
-    assert is_want_of_memory(error)
+    assert is_out_of_memory(error)

@@ -14,7 +14,7 @@ import pytest
 from driven import by_seed, config_of, decisions, drive, numbers
 from fakes import Killed, MemoryJournal
 
-from crowdsweep.analysis.standing import sweep_status
+from crowdsweep.analysis.status import sweep_status
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.errors import SweepFileError

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from crowdsweep.analysis.compare import DatasetComparison
-from crowdsweep.analysis.counted import Place, counted
-from crowdsweep.metrics.known import ACCURACY, SPLITS, metric_kind
+from crowdsweep.analysis.counted_trials import Place, counted_results
+from crowdsweep.metrics.metric_table import ACCURACY, SPLITS, metric_kind
 from crowdsweep.record.array_names import BASELINES, HISTOGRAM, MARGINAL, UNIFORM
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.kept_arrays import arrays_of
@@ -27,7 +27,7 @@ _NAMES = (MARGINAL, UNIFORM, HISTOGRAM)
 def baseline_values(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, MetricValues]:
     """Returns (dataset, parameters) → baseline scores, for datasets whose trials stored any."""
     kept: dict[Place, dict[int, Artifact]] = {}
-    for one in counted(state, trials):
+    for one in counted_results(state, trials):
         if BASELINES in one.result.kept:
             kept.setdefault(one.place, {}).setdefault(one.spec.seed, one.result.kept[BASELINES])
     arrays = arrays_of(rows, (one for seeds in kept.values() for one in seeds.values()))

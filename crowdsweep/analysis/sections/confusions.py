@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from crowdsweep.analysis.compare import Comparison
-from crowdsweep.analysis.counted import Place, counted
+from crowdsweep.analysis.counted_trials import Place, counted_results
 from crowdsweep.record.array_names import CLASSES
 from crowdsweep.record.kept_arrays import array_of
 from crowdsweep.record.result import CROWD_CONFUSION
@@ -53,7 +53,7 @@ def crowd_matrices(
     names: dict[Place, Sequence[str]] = {
         (row.dataset, canonical_json(dict(row.dataset_params))): row.class_names for row in state.plan.datasets
     }
-    for one in counted(state, trials):
+    for one in counted_results(state, trials):
         result, place = one.result, one.place
         matrix: Any = result.confusion
         if matrix is None and CROWD_CONFUSION in result.kept:

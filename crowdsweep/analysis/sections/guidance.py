@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from crowdsweep.analysis.compare import DatasetComparison
-from crowdsweep.analysis.counted import Place, counted, scores_of
+from crowdsweep.analysis.counted_trials import Place, counted_results, scores_of
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.paired import SideBySide, side_by_side
 from crowdsweep.record.rows import Rows
@@ -102,7 +102,7 @@ def guidance_of(
 
 def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> dict[Place, dict[str, _Runs]]:
     found: dict[Place, dict[str, _Runs]] = {}
-    for one in counted(state, trials):
+    for one in counted_results(state, trials):
         models = found.setdefault(one.place, {})
         runs = models.setdefault(one.label, _Runs(one.label, one.spec.model, one.spec.params))
         runs.key[one.spec.seed] = one.spec.key

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crowdsweep.analysis.counted import counted, scores_of
+from crowdsweep.analysis.counted_trials import counted_results, scores_of
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.paired import SideBySide, side_by_side
 from crowdsweep.metrics.soft_labels import bootstrap_p, kurtosis_by_outcome
@@ -94,7 +94,7 @@ def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> Mapping[str, tupl
     """Returns dataset → (the accuracy that compares, label → trials of that model)."""
     found: dict[str, tuple[str, dict[str, _Runs]]] = {}
     among = {row.dataset for row in state.plan.datasets}
-    for one in counted(state, trials):
+    for one in counted_results(state, trials):
         metric = next((name for name in ("test_accuracy", "dev_accuracy") if name in one.result.metrics), None)
         if one.spec.model in ("stl", "mtl") and metric is not None:
             _, models = found.setdefault(describe_dataset(*one.place, among), (metric, {}))

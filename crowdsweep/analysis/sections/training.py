@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState

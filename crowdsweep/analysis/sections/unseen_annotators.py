@@ -8,7 +8,7 @@ other labels (Algorithm 4 of Weerasooriya, Ororbia and Homan).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import first_seeds
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.record.rows import Rows

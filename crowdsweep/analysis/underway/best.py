@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crowdsweep.metrics.known import Goal
+from crowdsweep.metrics.metric_table import Goal
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.naming import dataset_words

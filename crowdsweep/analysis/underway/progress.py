@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crowdsweep.analysis.underway.best import Best, BestByDataset
-from crowdsweep.analysis.underway.time_left import Cell, Left, TimeLeft, Work
+from crowdsweep.analysis.underway.time_left import Cell, Remaining, TimeLeft, Work
 from crowdsweep.errors import plain, shortened
 from crowdsweep.metrics.shown import score_words
 from crowdsweep.record.events import (
@@ -119,7 +119,7 @@ class Progress:
         """Seconds since this driver began."""
         return self._clock() - self._began
 
-    def left(self) -> Left | None:
+    def left(self) -> Remaining | None:
         """Returns the time left, as a range while searches have points to propose.
 
         None before the first trial has finished under this driver, and once all have finished.
@@ -141,9 +141,9 @@ class Progress:
         shown_s, why = self._left.shown_s, self._left.why
         later = {cell: n for cell in self._searched if (n := min(to_go.get(cell, 0), self._not_proposed(cell))) > 0}
         if not later:
-            return Left(shown_s, why)
+            return Remaining(shown_s, why)
         less_s, more_s = self._work.margins(later, gone_s)
-        return Left(max(0.0, shown_s - less_s), why, shown_s + more_s)
+        return Remaining(max(0.0, shown_s - less_s), why, shown_s + more_s)
 
     def _not_proposed(self, cell: Cell) -> int:
         """Returns at most how many trials of a cell are yet to be asked for."""

@@ -29,7 +29,7 @@ Cell = tuple[str, str]
 """A model's label and a dataset."""
 
 
-class Left(NamedTuple):
+class Remaining(NamedTuple):
     """The time left, as it is shown.
 
     Attributes:

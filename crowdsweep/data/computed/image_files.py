@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from crowdsweep.data.dataset import Images
-from crowdsweep.data.on_disk.doors import found_at
+from crowdsweep.data.on_disk.text_files import found_at
 from crowdsweep.errors import DataError, error_words, shown
 from crowdsweep.paths import is_file, is_folder, leads_out
 

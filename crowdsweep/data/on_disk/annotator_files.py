@@ -14,7 +14,7 @@ from jaxtyping import Float32, Float64
 
 from crowdsweep.arrays import AnnotatorFeatures
 from crowdsweep.data import bounds
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.on_disk import tables
 from crowdsweep.data.on_disk.folder_files import check_names, check_present, feature_kinds, number, read_features_of
 from crowdsweep.data.on_disk.tables import Column, Names
@@ -28,7 +28,7 @@ _NAME = "annotator"
 _PREFIX = "annotator-features-"
 
 
-def order_annotators(folder: Path, answering: Names, missing: Missing) -> Names:
+def order_annotators(folder: Path, answering: Names, missing: MissingValues) -> Names:
     """Returns the ids of all annotators, declared or answering, in the order of their codes.
 
     Raises:
@@ -45,12 +45,14 @@ def order_annotators(folder: Path, answering: Names, missing: Missing) -> Names:
     return names.take(names.natural_order())
 
 
-def kinds_of_features(folder: Path, missing: Missing) -> list[str]:
+def kinds_of_features(folder: Path, missing: MissingValues) -> list[str]:
     """Returns the kinds of annotator features in a folder; `annotators` stands for the columns of annotators.csv."""
     return [*feature_kinds(folder, _PREFIX), *([_TABLE] if _columns(folder, missing) else [])]
 
 
-def read_annotator_features(folder: Path, kind: str | None, names: Names, missing: Missing) -> AnnotatorFeatures | None:
+def read_annotator_features(
+    folder: Path, kind: str | None, names: Names, missing: MissingValues
+) -> AnnotatorFeatures | None:
     """Returns the features of all annotators, float32, matched by id; rows of other annotators are ignored.
 
     Returns None if there are no features, or `kind` is `none`.
@@ -87,7 +89,7 @@ def read_annotator_features(folder: Path, kind: str | None, names: Names, missin
     return _coded(folder, columns, names)
 
 
-def _columns(folder: Path, missing: Missing) -> Mapping[str, Column]:
+def _columns(folder: Path, missing: MissingValues) -> Mapping[str, Column]:
     """Returns the columns of annotators.csv; empty if none of them is a feature."""
     path = tables.find_table(folder, "annotators")
     if path is None or set(tables.column_names(path)) <= {_NAME}:

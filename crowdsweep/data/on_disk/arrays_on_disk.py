@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crowdsweep.data import bounds
-from crowdsweep.data.on_disk.doors import found_at, reading
+from crowdsweep.data.on_disk.text_files import found_at, reading
 from crowdsweep.errors import DataError
 from crowdsweep.paths import is_file
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int32, UInt8
 
-from crowdsweep.data.on_disk.doors import bytes_of
+from crowdsweep.data.on_disk.text_files import bytes_of
 from crowdsweep.errors import DataError
 from crowdsweep.paths import is_file, is_folder
 
@@ -68,8 +68,10 @@ def find_cifar(places: Iterable[Path]) -> Path:
                 f"{folder}: expected the binary version of CIFAR-10, got that for Python, whose files are pickles: "
                 f"these are programs and are not read; {_HINT}"
             )
-    told = ", ".join(str(folder) for folder in looked if is_folder(folder.parent)) or "no folder, as there is no place"
-    raise DataError(f"dataset cifar-10: expected {FILES[0]}, … in one of {told}, found none; {_HINT}")
+    folders = (
+        ", ".join(str(folder) for folder in looked if is_folder(folder.parent)) or "no folder, as there is no place"
+    )
+    raise DataError(f"dataset cifar-10: expected {FILES[0]}, … in one of {folders}, found none; {_HINT}")
 
 
 def read_cifar(folder: Path) -> Cifar:

@@ -22,8 +22,8 @@ from typing import Any, cast, get_args
 import yaml
 
 from crowdsweep.data.dataset import Scale
-from crowdsweep.data.missing import USUAL, Missing
-from crowdsweep.data.on_disk.doors import reading
+from crowdsweep.data.missing import USUAL, MissingValues
+from crowdsweep.data.on_disk.text_files import reading
 from crowdsweep.errors import DataError
 
 DESCRIPTION_FILE = "dataset.yaml"
@@ -49,7 +49,7 @@ class Description:
     name: str
     title: str = ""
     scale: Scale = "nominal"
-    missing: Missing = USUAL
+    missing: MissingValues = USUAL
     images: str = ""
     form: str = ""
     question: str = ""
@@ -88,11 +88,11 @@ def read_description(folder: Path) -> Description:
     )
 
 
-def _missing(path: Path, given: Any) -> Missing:
+def _missing(path: Path, given: Any) -> MissingValues:
     words = given if isinstance(given, list) else [given]
     if not all(isinstance(word, str) for word in words):
         raise DataError(f'{path}, missing: expected texts that mean a missing value, such as [NA, "-99"], or []')
-    return Missing.of(words)
+    return MissingValues.of(words)
 
 
 def _plain(path: Path) -> Any:

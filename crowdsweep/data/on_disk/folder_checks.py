@@ -7,8 +7,8 @@ import numpy as np
 
 from crowdsweep.data.on_disk import tables
 from crowdsweep.data.on_disk.description import DESCRIPTION_FILE
-from crowdsweep.data.on_disk.doors import found_at, reading
 from crowdsweep.data.on_disk.tables import Names
+from crowdsweep.data.on_disk.text_files import found_at, reading
 from crowdsweep.data.spelling import shared, spelling
 from crowdsweep.errors import DataError
 from crowdsweep.paths import is_file, is_folder

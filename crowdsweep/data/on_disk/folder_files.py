@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float32, Float64, Int32, Int64
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data import bounds
 from crowdsweep.data.class_order import in_order
-from crowdsweep.data.missing import USUAL, Missing, MissingLabels
+from crowdsweep.data.missing import USUAL, MissingLabels, MissingValues
 from crowdsweep.data.on_disk import arrays_on_disk, tables
-from crowdsweep.data.on_disk.doors import reading
 from crowdsweep.data.on_disk.tables import Column, Names
+from crowdsweep.data.on_disk.text_files import reading
 from crowdsweep.errors import DataError, shortened
 from crowdsweep.paths import is_file
 
@@ -36,7 +36,7 @@ class Classes:
     names: tuple[str, ...]
     declared: bool
     joined: bool
-    missing: Missing = USUAL
+    missing: MissingValues = USUAL
 
     def parts(self, text: str) -> list[str]:
         """Returns the class labels in one field."""
@@ -130,7 +130,7 @@ def answers_path(folder: Path) -> Path:
     return found[0]
 
 
-def read_classes(folder: Path, joined: bool, missing: Missing) -> Classes:
+def read_classes(folder: Path, joined: bool, missing: MissingValues) -> Classes:
     """Returns the declared classes; empty `Classes` that are not declared if there is no classes file."""
     path = tables.find_table(folder, "classes")
     if path is None:
@@ -169,7 +169,7 @@ def infer_classes(fields: Iterable[str], unknown: Classes, path: Path) -> Classe
     return _declared(labels, labels, unknown.joined, path, unknown.missing)
 
 
-def _declared(labels: Sequence[str], names: Sequence[str], joined: bool, path: Path, missing: Missing) -> Classes:
+def _declared(labels: Sequence[str], names: Sequence[str], joined: bool, path: Path, missing: MissingValues) -> Classes:
     if len(labels) < (1 if joined else 2):
         got = f"only {labels[0]!r}" if labels else "none"
         raise DataError(f"{path}: expected at least two classes, got {got}; declare them in classes.csv (label, name)")
@@ -284,7 +284,7 @@ def _leave_out(left_out: MissingLabels, path: Path, first: int, label: Column, g
         left_out.add(label.texts[int(code)], f"{path.name}, row {row}", count)
 
 
-def check_present(path: Path, first: int, name: str, column: Column, missing: Missing) -> None:
+def check_present(path: Path, first: int, name: str, column: Column, missing: MissingValues) -> None:
     """Refuses a missing value in a column of names.
 
     Raises:

@@ -8,7 +8,7 @@ from jaxtyping import Int8, Int64
 
 from crowdsweep.data import bounds
 from crowdsweep.data.dataset import SPLITS
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.on_disk import tables
 from crowdsweep.data.on_disk.folder_checks import READ_COLUMNS
 from crowdsweep.data.on_disk.folder_files import Classes, check_names, nameless
@@ -53,7 +53,7 @@ def read_items(folder: Path, classes: Classes) -> tuple[dict[str, Sequence[str]]
     return {"item": item.texts, **columns}, rows
 
 
-def _check_ids(path: Path, item: Column, rows: Int64[np.ndarray, " rows"], missing: Missing) -> None:
+def _check_ids(path: Path, item: Column, rows: Int64[np.ndarray, " rows"], missing: MissingValues) -> None:
     """Refuses the first row without an id, or with the id of an earlier row."""
     codes, nothing = item.codes, missing.among(item.texts)
     wrong = nothing[codes]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crowdsweep.data import bounds
-from crowdsweep.data.on_disk.doors import LONGEST_FIELD, check_packed_text, opened_text, reading
+from crowdsweep.data.on_disk.text_files import LONGEST_FIELD, check_packed_text, opened_text, reading
 from crowdsweep.errors import DataError, shown
 
 _CHUNK = 1 << 16

@@ -5,11 +5,11 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
-from crowdsweep.errors import DataError, NotOurs
+from crowdsweep.errors import DataError, ForeignFile
 from crowdsweep.files.drafts import draft_in, is_draft
 from crowdsweep.files.inside import names_below
 from crowdsweep.files.owned import Kind, check_owned, replaced
-from crowdsweep.paths import check_path, exists, is_folder, stands
+from crowdsweep.paths import check_path, exists, is_folder, lexists
 
 
 def check_new(folder: Path) -> None:
@@ -19,12 +19,12 @@ def check_new(folder: Path) -> None:
         DataError: the folder holds files already, is a file, or cannot be written.
     """
     check_path(folder, "a folder")
-    if stands(folder) and not is_folder(folder):
+    if lexists(folder) and not is_folder(folder):
         found = "a file" if exists(folder) else "a link that leads nowhere"
         raise DataError(f"{folder}: expected a new or empty folder, got {found}; choose another")
     try:
         check_owned(folder, (), _DATASET)
-    except NotOurs as error:
+    except ForeignFile as error:
         raise DataError(str(error)) from error
     except OSError as error:
         raise DataError(f"{folder}: expected a folder that can be written: {error}; choose another place") from error
@@ -44,7 +44,7 @@ def written_whole(folder: Path) -> Generator[Path]:
         # An existing folder is kept: it may be somebody's working directory.
         with replaced(target, (), _DATASET) if is_folder(target) else _made(target) as place:
             yield place
-    except NotOurs as error:
+    except ForeignFile as error:
         raise DataError(str(error)) from error
     except DataError as error:
         raise DataError(str(error).replace(str(place), str(folder))) from error
@@ -68,7 +68,7 @@ def _made(target: Path) -> Generator[Path]:
 def _adopted(folder: int, where: str) -> Iterable[str]:
     if there := sorted(name for name in names_below(folder) if not is_draft(name)):
         more = ", …" if len(there) > 3 else ""
-        raise NotOurs(
+        raise ForeignFile(
             f"{where}: expected a new or empty folder, got one that holds files ({', '.join(there[:3])}{more}); "
             f"choose another"
         )

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data.on_disk.changed import standing
 from crowdsweep.data.on_disk.json_text import objects, part
+from crowdsweep.data.on_disk.updates import current_path
 from crowdsweep.errors import DataError
 from crowdsweep.paths import is_file
 
@@ -46,7 +46,7 @@ def read_shown(folder: Path) -> dict[str, dict[str, Any]]:
     Raises:
         DataError: the file is not as `write_shown` wrote it.
     """
-    path = standing(folder, SHOWN_FILE)
+    path = current_path(folder, SHOWN_FILE)
     if not is_file(path):
         return {}
     found: dict[str, dict[str, Any]] = {}

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from jaxtyping import Int32
 
 from crowdsweep.data import bounds
-from crowdsweep.data.on_disk.changed import standing
-from crowdsweep.data.on_disk.doors import check_packed_text, not_utf8, opened_text, reading, separator_of
+from crowdsweep.data.on_disk.text_files import check_packed_text, not_utf8, opened_text, reading, separator_of
+from crowdsweep.data.on_disk.updates import current_path
 from crowdsweep.errors import CrowdsweepError, DataError, shortened
 from crowdsweep.paths import is_file
 
@@ -44,7 +44,7 @@ def find_table(folder: Path, stem: str) -> Path | None:
     Raises:
         DataError: there are several such files.
     """
-    found = [path for path in (standing(folder, f"{stem}.{kind}") for kind in KINDS) if is_file(path)]
+    found = [path for path in (current_path(folder, f"{stem}.{kind}") for kind in KINDS) if is_file(path)]
     if len(found) > 1:
         names = " and ".join(path.name for path in found)
         raise DataError(f"{folder}: expected one file of {stem}, found {names}; remove one")
@@ -329,11 +329,11 @@ def _blocks(path: Path, wanted: Sequence[str], separator: str, block: int, done:
             raise
 
 
-def _ragged(path: Path, told: re.Match[str]) -> DataError:
-    place = "" if told["row"] is None else f", row {int(told['row']) - 1}"
+def _ragged(path: Path, match: re.Match[str]) -> DataError:
+    place = "" if match["row"] is None else f", row {int(match['row']) - 1}"
     return DataError(
-        f"{path}{place}: expected {told['expected']} fields as in the header, got {told['got']}: "
-        f"{told['text'][:80]!r}; put fields that contain the separator in double quotes"
+        f"{path}{place}: expected {match['expected']} fields as in the header, got {match['got']}: "
+        f"{match['text'][:80]!r}; put fields that contain the separator in double quotes"
     )
 
 

@@ -18,7 +18,7 @@ from crowdsweep.data.on_disk.json_text import an_object, objects, part
 from crowdsweep.data.on_disk.shown import text_in
 from crowdsweep.errors import DataError
 from crowdsweep.importing.ids import Ids
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, one_question
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, one_question
 
 _FLAT = ".responses"
 
@@ -31,13 +31,13 @@ class _Response(NamedTuple):
     where: str
 
 
-def read_argilla(path: Path, asked: Asked) -> ImportedRows:
+def read_argilla(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads labels and ratings; drafts and discarded responses are left out and counted.
 
     Raises:
         DataError: a record or a response is invalid; the message says which one, and at which key.
     """
-    gathered, ids = Gathering(path, asked.missing), Ids(path, "record", asked.missing)
+    gathered, ids = RowCollector(path, asked.missing), Ids(path, "record", asked.missing)
     questions: dict[str, None] = {}
     multilabel = False
     for position, record in objects(path):

@@ -16,11 +16,11 @@ from crowdsweep.importing.features import FeaturesOfItems
 from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.image_names import ImagesOfItems
 from crowdsweep.importing.measures import check_no_measures
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, told_chose_nothing
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, note_chose_nothing
 from crowdsweep.importing.whole_columns import is_positive, read_whole_columns
 
 
-def read_csv(path: Path, asked: Asked) -> ImportedRows:
+def read_csv(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads a table whose columns the user names; gold is in one of its columns or in a file of its own.
 
     Raises:
@@ -35,12 +35,12 @@ def read_csv(path: Path, asked: Asked) -> ImportedRows:
     return _read(path, asked)
 
 
-def read_crowd_kit(path: Path, asked: Asked) -> ImportedRows:
+def read_crowd_kit(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads a table with the columns task, worker, label; an answer without a label is left out."""
-    return _read(path, Asked(item="task", annotator="worker", label="label", missing=asked.missing))
+    return _read(path, FileOptions(item="task", annotator="worker", label="label", missing=asked.missing))
 
 
-def _read(path: Path, asked: Asked) -> ImportedRows:
+def _read(path: Path, asked: FileOptions) -> ImportedRows:
     imported = read_whole_columns(path, asked) or _read_row_by_row(path, asked)
     rows = imported.coded
     times = np.bincount(rows.label, minlength=len(rows.labels)).tolist()
@@ -48,8 +48,8 @@ def _read(path: Path, asked: Asked) -> ImportedRows:
     return imported
 
 
-def _read_row_by_row(path: Path, asked: Asked) -> ImportedRows:
-    gathered, gold = Gathering(path, asked.missing), GoldClasses(asked.missing)
+def _read_row_by_row(path: Path, asked: FileOptions) -> ImportedRows:
+    gathered, gold = RowCollector(path, asked.missing), GoldClasses(asked.missing)
     file = gold_file(asked.gold, header_of(path), path)
     inside = [asked.gold] if asked.gold is not None and file is None else []
     given = (asked.item, asked.annotator, asked.label, asked.weight, asked.text, asked.image)
@@ -82,7 +82,7 @@ def _read_row_by_row(path: Path, asked: Asked) -> ImportedRows:
         gold.add_file(gathered, file, str(asked.item), str(asked.label))
     gold.note(gathered)
     images.note(gathered)
-    gathered.notes += told_chose_nothing(chose_nothing)
+    gathered.notes += note_chose_nothing(chose_nothing)
     imported = gathered.imported(multilabel=asked.scale == "multilabel", gold=gold.found)
     return replace(
         imported, multilabel=False, features=features.found, feature_names=features.columns, image=images.found

@@ -12,24 +12,24 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from crowdsweep.data import bounds
-from crowdsweep.data.on_disk.doors import as_text, reading
 from crowdsweep.data.on_disk.json_text import an_object, objects, objects_of, part
+from crowdsweep.data.on_disk.text_files import as_text, reading
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.ids import Ids
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector
 from crowdsweep.paths import is_folder
 
 _MARKS = ("entities", "relations", "spans", "bbox", "bboxes", "segmentation", "segments", "polygons")
 _ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 
 
-def read_doccano(path: Path, asked: Asked) -> ImportedRows:
+def read_doccano(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads the labels of each annotator's file; examples without a label are left out of the answers and counted.
 
     Raises:
         DataError: a record is invalid, or marks spans instead of classes; the message says which record.
     """
-    gathered = Gathering(path, asked.missing)
+    gathered = RowCollector(path, asked.missing)
     annotators: set[str] = set()
     for annotator, file, records in _files(path):
         ids = Ids(file, "example", asked.missing)

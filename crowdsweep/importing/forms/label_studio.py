@@ -12,18 +12,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.on_disk.json_text import an_object, objects, part
 from crowdsweep.data.on_disk.shown import text_in
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.ids import Ids
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, one_question, text_of
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, one_question, text_of
 
 # Keys of a row of JSON_MIN besides the task's data and the answers.
 _MIN_KEYS = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
 
 
-def read_label_studio(path: Path, asked: Asked) -> ImportedRows:
+def read_label_studio(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads choices, ratings and pairwise selections; cancelled annotations are left out and counted.
 
     Raises:
@@ -41,8 +41,8 @@ def read_label_studio(path: Path, asked: Asked) -> ImportedRows:
     )
 
 
-def _read_tasks(path: Path, asked: Asked) -> ImportedRows:
-    gathered, ids, question = Gathering(path, asked.missing), Ids(path, "task", asked.missing), asked.question
+def _read_tasks(path: Path, asked: FileOptions) -> ImportedRows:
+    gathered, ids, question = RowCollector(path, asked.missing), Ids(path, "task", asked.missing), asked.question
     questions: dict[str, str] = {}  # what each question is about
     names: dict[str, str] = {}
     other: set[str] = set()
@@ -124,7 +124,7 @@ def _answers(
         yield name, labels
 
 
-def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str], missing: Missing) -> str:
+def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str], missing: MissingValues) -> str:
     """Returns the id of the annotator, and keeps in `names` the e-mail address that some annotations add to it."""
     who = annotation.get("completed_by")
     if isinstance(who, dict):
@@ -136,9 +136,9 @@ def _who(annotation: Mapping[str, Any], where: str, names: dict[str, str], missi
     return text_of(who, "who answered", f"{where}, completed_by", missing)
 
 
-def _read_min(path: Path, asked: Asked) -> ImportedRows:
+def _read_min(path: Path, asked: FileOptions) -> ImportedRows:
     key, of_items = _min_keys(path, asked.question)
-    gathered, ids = Gathering(path, asked.missing), Ids(path, "row", asked.missing)
+    gathered, ids = RowCollector(path, asked.missing), Ids(path, "row", asked.missing)
     gathered.question = key
     for position, row in objects(path):
         where = f"{path}, row {position}"

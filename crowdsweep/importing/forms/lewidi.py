@@ -34,10 +34,10 @@ from typing import Any
 
 from crowdsweep.data.dataset import SPLITS
 from crowdsweep.data.missing import USUAL
-from crowdsweep.data.on_disk.doors import LONGEST_FIELD, opened_text, reading
 from crowdsweep.data.on_disk.json_text import an_object, document, part
+from crowdsweep.data.on_disk.text_files import LONGEST_FIELD, opened_text, reading
 from crowdsweep.errors import DataError, shown
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, text_of
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, text_of
 from crowdsweep.paths import is_file, is_folder
 
 _FILE = re.compile(r"(.+)_(train|dev|test|test_clear)\.json(\.gz)?", re.IGNORECASE)
@@ -78,7 +78,7 @@ def lewidi_files(folder: Path) -> dict[str, list[Path]]:
     return {name: list(files.values()) for name, files in found.items()}
 
 
-def read_lewidi(path: Path, asked: Asked) -> ImportedRows:
+def read_lewidi(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads the items, answers and splits of one dataset, and the attributes of its annotators from the file beside.
 
     Raises:
@@ -86,7 +86,7 @@ def read_lewidi(path: Path, asked: Asked) -> ImportedRows:
             says which one, and at which key.
     """
     files = _files_of(path)
-    gathered, about = Gathering(path, asked.missing), _Items()
+    gathered, about = RowCollector(path, asked.missing), _Items()
     read = [(file, _items_of(file)) for file in files]
     numbered_anew = len({name for _, items in read for name in items}) < sum(len(items) for _, items in read)
     for file, items in read:
@@ -143,7 +143,7 @@ def _split_of(given: Any, file: Path, where: str) -> str:
     return str(split)
 
 
-def _add(gathered: Gathering, about: _Items, name: str, split: str, given: Mapping[str, Any], where: str) -> None:
+def _add(gathered: RowCollector, about: _Items, name: str, split: str, given: Mapping[str, Any], where: str) -> None:
     """Adds one item, with its text and its answers."""
     parts = _parts(given.get("text"), where)
     texts = list(parts.values())

@@ -10,13 +10,13 @@ from collections import Counter
 from pathlib import Path
 
 from crowdsweep.data import bounds
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.on_disk import arrays_on_disk
-from crowdsweep.data.on_disk.doors import check_packed_text, opened_text, reading, rows_of, separator_of
+from crowdsweep.data.on_disk.text_files import check_packed_text, opened_text, reading, rows_of, separator_of
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.measures import check_no_measures
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, text_of
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, text_of
 
 _NEGATIVE = re.compile(r"-[0-9]*[1-9][0-9]*(\.0+)?")
 _CODE = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.0+)?")
@@ -26,24 +26,24 @@ _FEW_ANSWERS = 10  # with fewer answers, nothing can be said
 _CORNER = re.compile(r"(unnamed: ?0|index|idx|id|item|task|question|example|sample|.*_id|id_.*)", re.IGNORECASE)
 
 
-def read_matrix(path: Path, asked: Asked) -> ImportedRows:
+def read_matrix(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads a matrix of classes; items and annotators without names are called by their position."""
     return _from_matrix(path, asked, prefix="", headed=None)
 
 
-def read_snorkel(path: Path, asked: Asked) -> ImportedRows:
+def read_snorkel(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads a label matrix; labelling functions without a name are called lf0, lf1, …"""
     return _from_matrix(path, asked, prefix="lf", headed=None)
 
 
-def read_cleanlab(path: Path, asked: Asked) -> ImportedRows:
+def read_cleanlab(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads cleanlab's wide table of several annotators, whose first line names them."""
     return _from_matrix(path, asked, prefix="", headed=True)
 
 
-def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> ImportedRows:
+def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | None) -> ImportedRows:
     missing = asked.missing.in_matrices()
-    gathered, gold = Gathering(path, asked.missing), GoldClasses(missing)
+    gathered, gold = RowCollector(path, asked.missing), GoldClasses(missing)
     cells, is_table = _cells(path, asked.missing)
     if not cells:
         raise DataError(f"{path}: expected a matrix, the file is empty")
@@ -93,7 +93,13 @@ def _from_matrix(path: Path, asked: Asked, prefix: str, headed: bool | None) -> 
 
 
 def _without_texts(
-    path: Path, annotators: list[str], body: list[list[str]], gathered: Gathering, missing: Missing, *, named: bool
+    path: Path,
+    annotators: list[str],
+    body: list[list[str]],
+    gathered: RowCollector,
+    missing: MissingValues,
+    *,
+    named: bool,
 ) -> tuple[list[str], list[list[str]]]:
     """Returns annotators and lines without columns in which nearly every cell is different: texts, ids, times.
 
@@ -106,20 +112,22 @@ def _without_texts(
     texts = [place for place, cells in enumerate(held) if _each_its_own(cells, columns)]
     if not texts:
         return annotators, body
-    told = ", ".join(shown(annotators[place]) for place in texts[:4]) + (", …" if len(texts) > 4 else "")
+    examples = ", ".join(shown(annotators[place]) for place in texts[:4]) + (", …" if len(texts) > 4 else "")
     if not named or len(texts) == len(annotators):
         raise DataError(
             f"{path}: expected classes, which recur from item to item; nearly every cell of "
-            f"{told if named else f'column {first + texts[0]}'} is different, such as {shown(held[texts[0]][0])}: "
+            f"{examples if named else f'column {first + texts[0]}'} is different, such as {shown(held[texts[0]][0])}: "
             f"texts, ids or measurements, not labels; a matrix holds one class for each item and annotator"
         )
-    gathered.notes.append(f"{told} left out: nearly every cell is different, as in texts or ids, and not in classes")
+    gathered.notes.append(
+        f"{examples} left out: nearly every cell is different, as in texts or ids, and not in classes"
+    )
     kept = [place for place in range(len(annotators)) if place not in texts]
     places = [*range(first), *(first + place for place in kept)]
     return [annotators[place] for place in kept], [[line[place] for place in places] for line in body]
 
 
-def _worth_telling(labels: set[str], missing: Missing) -> set[str]:
+def _worth_telling(labels: set[str], missing: MissingValues) -> set[str]:
     """Returns the words for a missing answer that may be classes; -1 only if other numbers are negative as well."""
     words = {cell for cell in labels if cell and missing(cell)}
     scale = any(_NEGATIVE.fullmatch(cell) and not missing(cell) for cell in labels)
@@ -163,7 +171,7 @@ def _item_first(
     return moved[0], moved[1:]
 
 
-def _cells(path: Path, missing: Missing) -> tuple[list[list[str]], bool]:
+def _cells(path: Path, missing: MissingValues) -> tuple[list[list[str]], bool]:
     """Returns the cells, and whether they come from a separated table, which may have a header and an index."""
     known: dict[str, str] = {}  # one object for each distinct text: there are as many cells as items × annotators
     if path.suffix == ".npy":
@@ -197,14 +205,14 @@ def _cells(path: Path, missing: Missing) -> tuple[list[list[str]], bool]:
         return cells, separator is not None
 
 
-def _text_of_cell(cell: object, where: str, missing: Missing) -> str:
+def _text_of_cell(cell: object, where: str, missing: MissingValues) -> str:
     if isinstance(cell, str):
         return cell.strip()
     return "" if cell != cell else text_of(cell, "a label", where, missing)
 
 
 def _parted(
-    path: Path, cells: list[list[str]], is_table: bool, headed: bool | None, gathered: Gathering
+    path: Path, cells: list[list[str]], is_table: bool, headed: bool | None, gathered: RowCollector
 ) -> tuple[list[str], list[list[str]]]:
     """Returns the header, empty if there is none, and the lines below it."""
     first, body = cells[0], cells[1:]
@@ -220,7 +228,7 @@ def _parted(
     return ["index", *first[1:]] if not first[0] and len(first) > 1 else first, body
 
 
-def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bool, missing: Missing) -> bool:
+def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bool, missing: MissingValues) -> bool:
     """Returns whether the first line names annotators: its cells are distinct, and none is a label further down."""
     numbered = first == _counted(first)
     if not is_table:
@@ -243,7 +251,7 @@ def _is_header(path: Path, first: list[str], body: list[list[str]], is_table: bo
     )
 
 
-def _has_index(header: list[str], body: list[list[str]], missing: Missing) -> bool:
+def _has_index(header: list[str], body: list[list[str]], missing: MissingValues) -> bool:
     """Returns whether the first column holds item ids and not the answers of an annotator."""
     if not body or len(body[0]) < 2:
         return False
@@ -266,7 +274,7 @@ def _overlap(names: list[str], body: list[list[str]], first: int) -> bool:
     return any(name in labels for name in names)
 
 
-def _all_named(names: list[str], missing: Missing) -> bool:
+def _all_named(names: list[str], missing: MissingValues) -> bool:
     return len(set(names)) == len(names) and not any(map(missing, names))
 
 

@@ -13,18 +13,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.data.missing import Missing
+from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.on_disk.json_text import part
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.delimited import header_of, records
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, one_question
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, one_question
 
 _ANSWER, _FORM, _INPUT = "Answer.", "Answer.taskAnswers", "Input."
 _SWITCH = {"true": True, "on": True, "false": False, "off": False, "": False}
 Options = Mapping[str, str]
 
 
-def read_mturk(path: Path, asked: Asked) -> ImportedRows:
+def read_mturk(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads a results file; `Input.id` identifies an item or, if there is no such column, the HIT.
 
     Raises:
@@ -40,7 +40,7 @@ def read_mturk(path: Path, asked: Asked) -> ImportedRows:
     questions = _questions(path, columns)
     asked_for = None if asked.question is None else asked.question.removeprefix(_ANSWER)
     question = one_question(path, list(questions), asked_for)
-    gathered = Gathering(path, asked.missing)
+    gathered = RowCollector(path, asked.missing)
     gathered.question = question
     for where, record in records(path, [item_column, "WorkerId"]):
         text = None if text_column is None else record[text_column]
@@ -84,7 +84,9 @@ def _questions(path: Path, columns: list[str]) -> dict[str, Options]:
     return {**found, **in_form}
 
 
-def _chosen(record: Mapping[str, str], question: str, options: Options, where: str, missing: Missing) -> list[Any]:
+def _chosen(
+    record: Mapping[str, str], question: str, options: Options, where: str, missing: MissingValues
+) -> list[Any]:
     """Returns the classes that an assignment chose."""
     if not options:
         return list(_labels(_form(record[_FORM], where).get(question), f"{where}, {_FORM}.{question}"))

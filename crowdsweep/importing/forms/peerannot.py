@@ -9,10 +9,10 @@ from pathlib import Path
 
 from crowdsweep.data.on_disk.json_text import document
 from crowdsweep.errors import DataError, shown
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector
 
 
-def read_peerannot(path: Path, asked: Asked) -> ImportedRows:
+def read_peerannot(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads {item: {annotator: label}}.
 
     Raises:
@@ -23,7 +23,7 @@ def read_peerannot(path: Path, asked: Asked) -> ImportedRows:
         raise DataError(
             f"{path}: expected an object of items, each an object of annotator: label, got {shown(content)}"
         )
-    gathered = Gathering(path, asked.missing)
+    gathered = RowCollector(path, asked.missing)
     for name, given in content.items():
         item = gathered.item(name, f"{path}, item {name!r}")
         if not isinstance(given, dict):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from crowdsweep.errors import DataError
 from crowdsweep.importing.delimited import header_of, records
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, one_question
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, one_question
 
 SEPARATOR = ":::"
 _USER, _ITEM, _TEXT = "user", "instance_id", "displayed_text"
@@ -18,7 +18,7 @@ _NOT_CHOSEN = ("", "false", "0")
 _FREE_TEXT = ("text_box", "free_response")
 
 
-def read_potato(path: Path, asked: Asked) -> ImportedRows:
+def read_potato(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads the chosen options of one question; typed text is no class and is not read.
 
     Raises:
@@ -37,7 +37,7 @@ def read_potato(path: Path, asked: Asked) -> ImportedRows:
             f"{', '.join(header[:12])}; rename them"
         )
     question = one_question(path, list(questions), asked.question)
-    gathered = Gathering(path, asked.missing)
+    gathered = RowCollector(path, asked.missing)
     gathered.question = question
     for where, record in records(path, [_USER, _ITEM], lambda: gathered.leave_out("rows without anything in them")):
         item = gathered.item(record[_ITEM], f"{where}, column {_ITEM}", record.get(_TEXT))

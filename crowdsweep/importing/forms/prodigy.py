@@ -10,12 +10,12 @@ from typing import Any
 from crowdsweep.data.on_disk.json_text import objects, part
 from crowdsweep.data.on_disk.shown import text_in
 from crowdsweep.errors import DataError, shown
-from crowdsweep.importing.rows import Asked, Gathering, ImportedRows, one_question
+from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, one_question
 
 _SHOWN = ("text", "html", "image", "audio", "video")
 
 
-def read_prodigy(path: Path, asked: Asked) -> ImportedRows:
+def read_prodigy(path: Path, asked: FileOptions) -> ImportedRows:
     """Reads choices (`accept` and `options`) or accepted and rejected labels; ignored answers are left out and counted.
 
     An `_input_hash` identifies an item, an `_annotator_id` (in older exports a `_session_id`) an annotator. If several
@@ -26,7 +26,7 @@ def read_prodigy(path: Path, asked: Asked) -> ImportedRows:
     """
     choices = any("accept" in record for _, record in objects(path))
     question = None if choices else _label_asked(path, asked.question)
-    gathered = Gathering(path, asked.missing)
+    gathered = RowCollector(path, asked.missing)
     gathered.question = question or ""
     multilabel = False
     for position, record in objects(path):

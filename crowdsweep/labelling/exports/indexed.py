@@ -20,11 +20,11 @@ def indexed(index: str, names: Sequence[str], columns: Mapping[str, Any]) -> byt
     if index in columns:
         raise BadInput(f"expected other names than {index!r}, which the column of items has")
     table = pa.Table.from_pydict({index: pa.array(names, pa.string()), **columns})
-    told: dict[str, Any] = {"index_columns": [index], "column_indexes": [], "columns": []}
+    metadata: dict[str, Any] = {"index_columns": [index], "column_indexes": [], "columns": []}
     for name in table.column_names:
-        told["columns"].append(
+        metadata["columns"].append(
             {"name": name, "field_name": name, "pandas_type": "unicode", "numpy_type": "object", "metadata": None}
         )
     file = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({"pandas": json.dumps(told)}), file)
+    pq.write_table(table.replace_schema_metadata({"pandas": json.dumps(metadata)}), file)
     return file.getvalue()

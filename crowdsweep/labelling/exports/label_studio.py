@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.data.on_disk.doors import bytes_of, reading
+from crowdsweep.data.on_disk.text_files import bytes_of, reading
 from crowdsweep.errors import BadInput, plain, shortened
 from crowdsweep.labelling.exports.items import described, labelled_as_items, shown_of
 from crowdsweep.labelling.labelled import Labelled

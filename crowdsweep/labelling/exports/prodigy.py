@@ -34,8 +34,8 @@ def prodigy(labelled: Labelled) -> dict[str, bytes]:
 def _task(item: Item, answer: dict[str, Any], *, own: bool) -> dict[str, Any]:
     number = {"_input_hash": item.id} if own else {}
     shown = item.data or {"text": item.name}
-    told = {"item": item.name, "probability": item.probability}
-    return {**shown, **number, **answer, "_annotator_id": ANNOTATOR, "_session_id": ANNOTATOR, "meta": told}
+    metadata = {"item": item.name, "probability": item.probability}
+    return {**shown, **number, **answer, "_annotator_id": ANNOTATOR, "_session_id": ANNOTATOR, "meta": metadata}
 
 
 def _decision(item: Item, label: str) -> dict[str, Any]:

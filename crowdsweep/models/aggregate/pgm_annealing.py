@@ -114,8 +114,8 @@ class PgmAnnealing:
             )
             for owner in np.unique(owners):
                 runs[owner].note(float(value[owners == owner].max()))
-            rests, told = waited >= self.stop_after, np.array([runs[owner].reporter.goes_on for owner in owners])
-            leaves = rests | ~told | (number == self.iterations)
+            rests, wanted = waited >= self.stop_after, np.array([runs[owner].reporter.goes_on for owner in owners])
+            leaves = rests | ~wanted | (number == self.iterations)
             if number == int(_TRIED * self.iterations):
                 leaves |= self._is_behind(value, owners)
             if leaves.any():

@@ -6,7 +6,7 @@ restart with the highest last log-likelihood is kept. A model file brings its `C
 
 **Names of the classes.** The likelihood stays the same where the classifier's classes are exchanged together with the
 rows of the matrices. A restart is therefore held against the votes, and its classes take the order in which they agree
-best, if another order than its own does so much better (`_votes.exchanged_classes`).
+best, if another order than its own does so much better (`_votes.permuted_classes`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,16 @@ from jaxtyping import Bool, Float64, Int64
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over, stopping_share
-from crowdsweep.models._votes import agreement, exchanged_classes
-from crowdsweep.models.checkpoints import CheckpointPart, CheckpointRefused, State, keep, part_of, taken, within
+from crowdsweep.models._votes import agreement, permuted_classes
+from crowdsweep.models.checkpoints import (
+    CheckpointPart,
+    CheckpointRefused,
+    State,
+    checked_array,
+    keep,
+    with_prefix,
+    without_prefix,
+)
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, TrainingProtocol
 from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
 from crowdsweep.models.lazy_torch import torch
@@ -219,7 +227,7 @@ class _Owner:
         found = None
         if np.isfinite(targets).all():
             agreeing = agreement(self.votes[self.answered], targets[self.answered])
-            found = exchanged_classes(agreeing, int(self.answered.sum()))
+            found = permuted_classes(agreeing, int(self.answered.sum()))
         return np.arange(targets.shape[1]) if found is None else found
 
 
@@ -319,8 +327,8 @@ class _Run:
         n_items = self._parts[replica].n_items
         if not ended:
             targets = self._replicas.targets[replica, :n_items].cpu().numpy().copy()
-            trained = within("trainer", self._replicas.trainer.state(replica))
-            return {**history, "targets": targets, **trained, **within("crowd", self._crowd.state(replica))}
+            trained = with_prefix("trainer", self._replicas.trainer.state(replica))
+            return {**history, "targets": targets, **trained, **with_prefix("crowd", self._crowd.state(replica))}
         fitted, values = self._ended[replica]
         if fitted is not owner.best:
             return history
@@ -330,8 +338,8 @@ class _Run:
             "probs": fitted.probs,
             "targets": fitted.targets,
             "converged": np.array([fitted.converged]),
-            **within("values", values),
-            **within("crowd", self._crowd.state(replica)),
+            **with_prefix("values", values),
+            **with_prefix("crowd", self._crowd.state(replica)),
         }
 
     def _restore(self) -> None:
@@ -345,12 +353,12 @@ class _Run:
             if (found := part.found()) is None:
                 continue
             owner, state = self._owners[self._owner_of[replica]], found.arrays
-            owner.histories[replica] = taken(state, "history", (None,)).tolist()
+            owner.histories[replica] = checked_array(state, "history", (None,)).tolist()
             shape = (self._parts[replica].n_items, replicas.network.n_classes)
             if not found.ended:
-                replicas.trainer.restore(replica, part_of(state, "trainer"))
-                self._crowd.restore(replica, part_of(state, "crowd"))
-                targets = torch.from_numpy(taken(state, "targets", shape, np.float32))
+                replicas.trainer.restore(replica, without_prefix(state, "trainer"))
+                self._crowd.restore(replica, without_prefix(state, "crowd"))
+                targets = torch.from_numpy(checked_array(state, "targets", shape, np.float32))
                 replicas.targets[replica, : shape[0]] = targets.to(replicas.targets.device)
                 continue
             dropped.append(replica)
@@ -365,18 +373,18 @@ class _Run:
         Raises:
             CheckpointRefused: the state is not of such a restart.
         """
-        order = taken(state, "order", (shape[1],), np.int64)
+        order = checked_array(state, "order", (shape[1],), np.int64)
         if sorted(order) != list(range(shape[1])):
             raise CheckpointRefused(f"expected an order of {shape[1]} classes, got {order}")
-        self._crowd.restore(replica, part_of(state, "crowd"))
+        self._crowd.restore(replica, without_prefix(state, "crowd"))
         return Fitted(
             solution=self._crowd.solution(replica),
             order=order,
-            probs=taken(state, "probs", shape),
-            targets=taken(state, "targets", shape),
-            predictor=Reordered(predictor=self._replicas.predictor_of(part_of(state, "values")), order=order),
-            log_likelihoods=taken(state, "history", (None,)),
-            converged=bool(taken(state, "converged", (1,), np.bool_)[0]),
+            probs=checked_array(state, "probs", shape),
+            targets=checked_array(state, "targets", shape),
+            predictor=Reordered(predictor=self._replicas.predictor_of(without_prefix(state, "values")), order=order),
+            log_likelihoods=checked_array(state, "history", (None,)),
+            converged=bool(checked_array(state, "converged", (1,), np.bool_)[0]),
         )
 
     def _report(self, active: Sequence[int], expected: ActiveProbs) -> dict[int, bool]:

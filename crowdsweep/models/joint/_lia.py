@@ -19,7 +19,7 @@ from crowdsweep.models.joint._lia_network import (
     describing_network,
 )
 from crowdsweep.models.networks.contract import Network
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.training_length import STEPS
 
 MOST_CELLS = 1 << 16
@@ -103,8 +103,10 @@ def network_for(settings: LiaTraining, data: TrainingData, stream: BuildStream) 
         )
     shared = settings.shared_trunk
     return LiaNetwork(
-        classes=Named(name="items", network=stream(settings.classifier, n_logits + n_cells if shared else n_logits)),
-        difficulty=None if shared else Named(name="difficulty", network=stream(settings.classifier, n_cells)),
+        classes=NamedNetwork(
+            name="items", network=stream(settings.classifier, n_logits + n_cells if shared else n_logits)
+        ),
+        difficulty=None if shared else NamedNetwork(name="difficulty", network=stream(settings.classifier, n_cells)),
         describing=described,
         n_questions=n_questions,
         n_classes=n_classes,

@@ -19,7 +19,7 @@ from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Masks
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.initial import Initialiser, Start, glorot_uniform
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
 from crowdsweep.models.networks.tensors import Inputs, log_softmax, products, take_rows
@@ -50,9 +50,9 @@ class LiaNetwork:
         width: of an annotator's vector.
     """
 
-    classes: Named
-    difficulty: Named | None
-    describing: Named | None
+    classes: NamedNetwork
+    difficulty: NamedNetwork | None
+    describing: NamedNetwork | None
     n_questions: int
     n_classes: int
     latent: int
@@ -63,7 +63,7 @@ class LiaNetwork:
         return self.n_questions * self.n_classes**2 * self.latent
 
     @property
-    def streams(self) -> list[Named]:
+    def streams(self) -> list[NamedNetwork]:
         return [stream for stream in (self.classes, self.difficulty, self.describing) if stream is not None]
 
     @property
@@ -195,6 +195,6 @@ def standardised(features: AnnotatorFeatures) -> AnnotatorFeatures:
     return ((wide - wide.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
 
 
-def describing_network(n_features: int, hidden: Sequence[int], width: int) -> Named:
+def describing_network(n_features: int, hidden: Sequence[int], width: int) -> NamedNetwork:
     """Returns the network that makes annotators' vectors of their features."""
-    return Named(name="describing", network=DenseNetwork(widths=(n_features, *hidden, width)))
+    return NamedNetwork(name="describing", network=DenseNetwork(widths=(n_features, *hidden, width)))

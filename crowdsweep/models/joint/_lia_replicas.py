@@ -17,10 +17,10 @@ from crowdsweep.models.checkpoints import (
     CheckpointPart,
     CheckpointRefused,
     State,
+    checked_array,
     keep,
-    part_of,
-    taken,
-    within,
+    with_prefix,
+    without_prefix,
 )
 from crowdsweep.models.contract import FitContext, FitResult, Predictor
 from crowdsweep.models.joint._lia import BuildStream, LiaTraining, network_for
@@ -120,7 +120,7 @@ def _in_step(numbers: Sequence[int], contexts: Sequence[FitContext]) -> list[lis
     groups: dict[tuple[int, ...], list[int]] = {}
     for number in numbers:
         found = _part(contexts[number]).found()
-        made = () if found is None else tuple(taken(found.arrays, "passes", (2,), np.int64).tolist())
+        made = () if found is None else tuple(checked_array(found.arrays, "passes", (2,), np.int64).tolist())
         groups.setdefault(made, []).append(number)
     return [*groups.values()]
 
@@ -207,11 +207,11 @@ class _Replicas:
     def _state(self, replica: int, ended: bool) -> State:
         """Returns how far a replica is, or what came out of it."""
         passes = {"passes": np.array(self._passes, np.int64)}
-        history = within("history", self._histories[replica].state(lambda kept: kept.snapshot.state()))
+        history = with_prefix("history", self._histories[replica].state(lambda kept: kept.snapshot.state()))
         if ended:
             return {**passes, **history}
         posterior = self._posterior[replica, : self._crowds[replica].data.n_items].cpu().numpy().copy()
-        return {**passes, **history, "posterior": posterior, **within("trainer", self._trainer.state(replica))}
+        return {**passes, **history, "posterior": posterior, **with_prefix("trainer", self._trainer.state(replica))}
 
     def _restore(self) -> None:
         """Has the replicas go on that a checkpoint has, all from the same pass; those that had ended are dropped.
@@ -224,20 +224,20 @@ class _Replicas:
             if (found := part.found()) is None:
                 continue
             state, history = found.arrays, self._histories[replica]
-            self._passes = tuple(taken(state, "passes", (2,), np.int64).tolist())
+            self._passes = tuple(checked_array(state, "passes", (2,), np.int64).tolist())
 
             def of_kept(kept: State, replica: int = replica) -> FittedLia:
                 return self._fitted(replica, self._trainer.snapshot_of(replica, kept))
 
-            history.restore(part_of(state, "history"), of_kept)
+            history.restore(without_prefix(state, "history"), of_kept)
             if found.ended and history.kept is None:
                 raise CheckpointRefused("expected what a training came out as in its state, which lacks it")
             if found.ended:
                 dropped.append(replica)
                 continue
             shape = (self._crowds[replica].data.n_items, *self._posterior.shape[2:])
-            self._set_posterior(replica, taken(state, "posterior", shape, np.float32))
-            self._trainer.restore(replica, part_of(state, "trainer"))
+            self._set_posterior(replica, checked_array(state, "posterior", shape, np.float32))
+            self._trainer.restore(replica, without_prefix(state, "trainer"))
         self._trainer.drop(dropped)
 
     def _is_em(self, iteration: int) -> bool:

@@ -36,7 +36,7 @@ from crowdsweep.arrays import LOG_FLOOR, Confusion, Confusions, ItemProbs, floor
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import chunks, label_probs_of, normalised
-from crowdsweep.models.checkpoints import State, taken
+from crowdsweep.models.checkpoints import State, checked_array
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import (
     VARIES,
@@ -171,7 +171,7 @@ class GroupedCrowd:
         """See `Crowd.restore`."""
         own = self._n_groups[replica]
         for name, table in self._tables().items():
-            saved = taken(state, name, (own, *table.shape[2:]))
+            saved = checked_array(state, name, (own, *table.shape[2:]))
             table[replica, :own] = torch.from_numpy(saved).to(table.device)
 
     def _tables(self) -> dict[str, torch.Tensor]:

@@ -41,7 +41,7 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models._answers import ActiveAnswers
 from crowdsweep.models._em import chunks, label_probs_of
 from crowdsweep.models._stacked import weights_of
-from crowdsweep.models.checkpoints import State, taken
+from crowdsweep.models.checkpoints import State, checked_array
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.end_to_end_fitted import posterior_of
 from crowdsweep.models.joint._em_with_network import (
@@ -166,7 +166,7 @@ class GatedGroups:
             CheckpointRefused: it is not one of these data.
         """
         for name in _CHANGING:
-            setattr(self, name, taken(state, name, getattr(self, name).shape))
+            setattr(self, name, checked_array(state, name, getattr(self, name).shape))
 
 
 @final

@@ -52,7 +52,7 @@ from crowdsweep.models.label_likelihood import (
 from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import normal, repeated
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.tensors import take_rows
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
@@ -83,7 +83,7 @@ class Conal:
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets, as many at a time as the machine's cache holds."""
         n_classes = data[0].n_classes
-        gate = Named(
+        gate = NamedNetwork(
             name="gate", network=Dense(hidden=self.gate_hidden, dropout=0.0).build(data[0].items, self.gate_embedding)
         )
         common = confident_logits(n_classes, self.initial_correctness)
@@ -112,7 +112,7 @@ class Conal:
         return [one.result(common=_common(one), gate=_opened(one, gate)) for one in training.fit(data, contexts)]
 
 
-def gates(labels: Labels, gate: Named) -> PerLabel:
+def gates(labels: Labels, gate: NamedNetwork) -> PerLabel:
     """Returns the logit of omega of each label: how well its item's embedding points where its annotator's does."""
     embeddings, which = labels.annotators("embedding")
     return (_unit(labels.outputs(gate)) * _unit(take_rows(embeddings, which))).sum(dim=1)
@@ -161,7 +161,7 @@ def _common(trained: Trained) -> Confusion:
 
 
 @without_gradients
-def _opened(trained: Trained, gate: Named) -> Float64[np.ndarray, " active"]:
+def _opened(trained: Trained, gate: NamedNetwork) -> Float64[np.ndarray, " active"]:
     """Returns the mean of omega over the labels of each annotator who gave any."""
     rows, weights = trained.answers.rows, weights_of(trained.answers.rows)
     opened = np.zeros(len(trained.answers.code))

@@ -38,7 +38,7 @@ from crowdsweep.models._em import (
     soft_vote,
     stack,
 )
-from crowdsweep.models.checkpoints import State, part_of, taken, within
+from crowdsweep.models.checkpoints import State, checked_array, with_prefix, without_prefix
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._em_with_network import (
     VARIES,
@@ -135,16 +135,16 @@ class KnownCrowd:
         place = self._replicas.index(replica)
         return {
             "posterior": self.posterior[self.crowds.items_of(place)].copy(),
-            **within("columns", columns_state(columns_at(self.crowds, self._known_columns(), [place]))),
+            **with_prefix("columns", columns_state(columns_at(self.crowds, self._known_columns(), [place]))),
         }
 
     def restore(self, replica: int, state: State) -> None:
         """See `Crowd.restore`."""
         items = self.crowds.items_of(replica)
-        self.posterior[items] = taken(state, "posterior", self.posterior[items].shape)
+        self.posterior[items] = checked_array(state, "posterior", self.posterior[items].shape)
         if self.columns is None:  # those of the replicas that begin anew are never looked at
             self.columns = confusion_columns(self.crowds, self.posterior, self._pseudo_answers())
-        own = columns_of(part_of(state, "columns"), like=columns_at(self.crowds, self.columns, [replica]))
+        own = columns_of(without_prefix(state, "columns"), like=columns_at(self.crowds, self.columns, [replica]))
         set_columns(self.crowds, self.columns, replica, own)
 
     def _known_columns(self) -> ConfusionColumns:

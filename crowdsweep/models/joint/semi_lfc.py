@@ -50,13 +50,20 @@ from crowdsweep.models._em import (
     soft_vote,
     stack,
 )
-from crowdsweep.models.checkpoints import CheckpointPart, State, generator_state, part_of, set_generator, within
+from crowdsweep.models.checkpoints import (
+    CheckpointPart,
+    State,
+    generator_state,
+    set_generator,
+    with_prefix,
+    without_prefix,
+)
 from crowdsweep.models.classifier import Classifier, NetworkPredictor
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._conditional_vae import ConditionalVae
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import features_of
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
@@ -88,7 +95,7 @@ class SemiLfc:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Fits all data sets, as many at a time as the machine's cache holds."""
-        network = Named(name="classifier", network=self.classifier.build(data[0]))
+        network = NamedNetwork(name="classifier", network=self.classifier.build(data[0]))
         vae = ConditionalVae(
             n_features=features_of(data[0].items).shape[1],
             n_classes=data[0].n_classes,
@@ -102,12 +109,12 @@ class SemiLfc:
         return results
 
     def _fit_together(
-        self, network: Named, vae: ConditionalVae, data: Sequence[TrainingData], contexts: Sequence[FitContext]
+        self, network: NamedNetwork, vae: ConditionalVae, data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
         if not all(len(part.annotations) for part in data):
             raise FitFailed("expected at least one annotation to train on, got none")
         device = contexts[0].device
-        known = [Known(self, part, context) for part, context in zip(data, contexts, strict=True)]
+        known = [ReplicaCrowd(self, part, context) for part, context in zip(data, contexts, strict=True)]
         trainer = ReplicaTrainer(
             [*network.parameters(), *vae.parameters()],
             rows=[np.arange(one.n_items) for one in known],
@@ -173,7 +180,7 @@ def bound_of_items(
 
 
 @final
-class Known:
+class ReplicaCrowd:
     """What one replica knows outside its networks: all items' features, and the answers with their pi and beta."""
 
     def __init__(self, model: SemiLfc, data: TrainingData, context: FitContext) -> None:
@@ -222,7 +229,7 @@ class Known:
 
     def state(self) -> State:
         """Returns what is not made of the networks again: the last M-step, and where the noise stands."""
-        return {**within("columns", columns_state(self._columns)), "noise": generator_state(self._noise)}
+        return {**with_prefix("columns", columns_state(self._columns)), "noise": generator_state(self._noise)}
 
     def restore(self, state: State) -> None:
         """Goes on from a state, between two epochs.
@@ -230,7 +237,7 @@ class Known:
         Raises:
             CheckpointRefused: it is not one of these data.
         """
-        self._columns = columns_of(part_of(state, "columns"), like=self._columns)
+        self._columns = columns_of(without_prefix(state, "columns"), like=self._columns)
         set_generator(self._noise, state, "noise")
         self.begun = True
 
@@ -263,7 +270,7 @@ class Known:
 class OwnStates:
     """What replicas know outside their networks, for their checkpoints (`trainer.OwnState`)."""
 
-    known: Sequence[Known]
+    known: Sequence[ReplicaCrowd]
 
     def state(self, replica: int) -> State:
         """Returns a replica's."""
@@ -278,7 +285,7 @@ class OwnStates:
 class Tables:
     """The inputs of a step, for all replicas under one another; written anew before each epoch."""
 
-    def __init__(self, known: Sequence[Known], device: str) -> None:
+    def __init__(self, known: Sequence[ReplicaCrowd], device: str) -> None:
         """Lays out the features, and room for the rest."""
         self.inputs = StackedRows.of([one.features for one in known], device)
         self.standardised = StackedRows.of([one.standardised for one in known], device)
@@ -292,7 +299,7 @@ class Tables:
         self.answers, self.targets, self.noise = empty(classes), empty(classes), empty(latent)
         self.shares = torch.zeros(len(known), classes, device=device)
 
-    def put(self, replica: int, known: Known) -> None:
+    def put(self, replica: int, known: ReplicaCrowd) -> None:
         """Writes what a replica knows now, and an epoch's noise."""
         own = slice(int(self._ends[replica]), int(self._ends[replica + 1]))
         parts = ((self.answers, known.answers), (self.targets, known.targets), (self.noise, known.noise()))

@@ -34,7 +34,7 @@ from crowdsweep.models.label_likelihood import Labels, PerClass, PerLabel, Which
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import constant
-from crowdsweep.models.networks.named import Named
+from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.tensors import take_rows
 
 
@@ -62,7 +62,7 @@ class SpeelfcD:
         """Fits all data sets, as many at a time as the machine's cache holds."""
         dropouts = self.classifier.build(data[0]).dropouts
         dropout = dropouts[0].probability if dropouts else 0.0
-        easiness = Named(
+        easiness = NamedNetwork(
             name="easiness", network=Dense(hidden=self.difficulty_hidden, dropout=dropout).build(data[0].items, 1)
         )
         start = float(logit(self.initial_correctness)) / (self.lambda1 + self.lambda2 / 2)

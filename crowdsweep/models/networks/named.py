@@ -16,7 +16,7 @@ from crowdsweep.models.networks.values import Values
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Named(WrappedNetwork):
+class NamedNetwork(WrappedNetwork):
     """One of several networks that are trained together, whose values are one mapping."""
 
     name: str

@@ -20,7 +20,7 @@ from jaxtyping import Float, Float32, Float64
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models import devices
-from crowdsweep.models.checkpoints import State, taken
+from crowdsweep.models.checkpoints import State, checked_array
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import Initialiser, glorot_uniform
 from crowdsweep.models.networks.tensors import ReplicaValues, StackedValues
@@ -157,9 +157,9 @@ class ReplicaStack:
             CheckpointRefused: the state does not fit such a replica.
         """
         for name, table in {"values": self.flat, "first": self.first, "second": self.second}.items():
-            row = taken(state, name, (table.shape[1],), np.float32)
+            row = checked_array(state, name, (table.shape[1],), np.float32)
             table[replica] = torch.from_numpy(row).to(table.device)
-        self.steps[replica] = taken(state, "steps", (1,))[0]
+        self.steps[replica] = checked_array(state, "steps", (1,))[0]
 
     def values_of(self, replica: int) -> ReplicaValues:
         """Returns a copy of one replica's parameters."""

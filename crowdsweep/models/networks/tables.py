@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from crowdsweep.models.checkpoints import State, taken
+from crowdsweep.models.checkpoints import State, checked_array
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import Initialiser
 from crowdsweep.models.networks.replicas import Adam
@@ -125,9 +125,9 @@ class EmbeddingTables:
         """
         own = self._own(replica)
         for name, table in {"values": self.values, "first": self.first, "second": self.second}.items():
-            rows = taken(state, name, (own.stop - own.start, table.shape[1]), np.float32)
+            rows = checked_array(state, name, (own.stop - own.start, table.shape[1]), np.float32)
             table[own] = torch.from_numpy(rows).to(table.device)
-        self.steps[replica] = taken(state, "steps", (1,))[0]
+        self.steps[replica] = checked_array(state, "steps", (1,))[0]
 
     def values_of(self, replica: int) -> Float32[np.ndarray, "rows width"]:
         """Returns a copy of one replica's table."""

@@ -30,7 +30,7 @@ from crowdsweep.models.networks.replicas import Parameter
 from crowdsweep.models.networks.streams import Dropout
 from crowdsweep.models.networks.tensors import Inputs, Logits, Probs
 from crowdsweep.models.networks.text_cnn import VECTOR_SCALE
-from crowdsweep.models.networks.texts import PADDING, Vocabulary, embedded, padded, strongest, texts_of
+from crowdsweep.models.networks.texts import PADDING, Vocabulary, embedded, max_over_time, padded, texts_of
 from crowdsweep.models.networks.values import Values
 
 LONGEST_TOKEN = 20  # characters that are read of a token
@@ -175,7 +175,7 @@ class TaggerNetwork:
         words, letters = embedded(values["words"], inputs[..., 0]), inputs[..., 1:].flatten(1, 2)
         signal = embedded(values["letters"], letters)
         within = (letters != PADDING).to(signal.dtype)
-        found = strongest(signal, within, values["find"], values["find bias"])
+        found = max_over_time(signal, within, values["find"], values["find bias"])
         return torch.cat([words, found.view(*words.shape[:3], -1)], dim=3)
 
 

@@ -29,8 +29,8 @@ from crowdsweep.models.networks.texts import (
     Tokens,
     Vocabulary,
     embedded,
+    max_over_time,
     padded,
-    strongest,
     symbols_of,
     texts_of,
 )
@@ -143,7 +143,7 @@ class TextCNNNetwork:
         read = (inputs != PADDING).to(signal.dtype)
         answers = torch.cat(
             [
-                strongest(signal, read, values[f"filters {place}"], values[f"bias {place}"])
+                max_over_time(signal, read, values[f"filters {place}"], values[f"bias {place}"])
                 for place in range(len(self.settings.widths))
             ],
             dim=2,

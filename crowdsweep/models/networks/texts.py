@@ -89,7 +89,7 @@ def embedded(
     return found * (codes != PADDING).unsqueeze(-1)
 
 
-def strongest(
+def max_over_time(
     signal: Float[torch.Tensor, "replicas rows places width"],
     read: Float[torch.Tensor, "replicas rows places"],
     filters: Float[torch.Tensor, "replicas inner filters"],

@@ -16,7 +16,7 @@ from crowdsweep.files.drafts import write_new
 from crowdsweep.files.located import parse_yaml
 from crowdsweep.importing.file_to_folder import imported_file
 from crowdsweep.importing.guess import Guess
-from crowdsweep.paths import is_file, is_folder, stands
+from crowdsweep.paths import is_file, is_folder, lexists
 from crowdsweep.sweep.starter.choices import Chosen, choose, facts_of
 from crowdsweep.sweep.starter.sweep_text import STUDY_FILE, SWEEP_FILE, redundancy_text, sweep_text
 from crowdsweep.sweepfile.named import asked_file, sweep_names
@@ -86,7 +86,7 @@ def begin_with_folder(folder: Path) -> StarterSweep:
     """
     begun = _begun(_loaded(folder), folder)
     for name in begun.texts:
-        if stands(folder / name):
+        if lexists(folder / name):
             raise DataError(f"{folder / name}: already exists, and is kept; move it away to have it written again")
     try:
         write_new(folder, {name: text.encode() for name, text in begun.texts.items()})

@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from crowdsweep.data.computed.kinds import as_written
-from crowdsweep.metrics.known import ACCURACY, HELDOUT, KL
+from crowdsweep.metrics.metric_table import ACCURACY, HELDOUT, KL
 from crowdsweep.metrics.wording import words
 from crowdsweep.models import registered
 from crowdsweep.models.default_model import DEFAULT_MODEL

@@ -136,8 +136,8 @@ def _tell_bar(figure: HoverFigure, axes: Axes, height: int, bar: Bar, metric: st
     mean = f"{bar.label}\n{words(metric)} {show_score(bar.estimate, metric)}"
     figure.tell(axes, [scale * bar.estimate.mean], [height], [mean])
     if not bar.estimate.constant and len(bar.values) > 1:
-        told = [f"{bar.label}, one seed\n{score_words(value, metric)}" for value in bar.values]
-        figure.tell(axes, [scale * value for value in bar.values], [height - _BELOW] * len(told), told)
+        hover_texts = [f"{bar.label}, one seed\n{score_words(value, metric)}" for value in bar.values]
+        figure.tell(axes, [scale * value for value in bar.values], [height - _BELOW] * len(hover_texts), hover_texts)
 
 
 def _at_the_end(axes: Axes, height: int, text: str) -> None:

@@ -48,8 +48,8 @@ def score_against_seconds(points: Sequence[CostPoint], metric: str) -> Figure:
                 axes.plot([place] * 2, ends, color=ACCENT, linewidth=1, alpha=0.4)
             face = ACCENT if point.on_front else "none"
             axes.plot([place], [height], "o", markersize=5.5, color=ACCENT, markerfacecolor=face)
-            told = f"{words(metric)} {show_score(point.score, metric)}\n{show_seconds(point.seconds)} per trial"
-            figure.tell(axes, [place], [height], [f"{point.model}\n{told}"])
+            hover_text = f"{words(metric)} {show_score(point.score, metric)}\n{show_seconds(point.seconds)} per trial"
+            figure.tell(axes, [place], [height], [f"{point.model}\n{hover_text}"])
             if point.on_front or len(points) <= _MOST_NAMES:
                 axes.annotate(
                     point.model,

@@ -75,8 +75,8 @@ def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figur
             for fit in fits:
                 steps, scores = zip(*fit, strict=True)
                 heights = [scale * score for score in scores]
-                told = [f"{label}\nstep {step:,}\n{score_words(score, metric)}" for step, score in fit]
-                figure.tell(axes, steps, heights, told)
+                hover_texts = [f"{label}\nstep {step:,}\n{score_words(score, metric)}" for step, score in fit]
+                figure.tell(axes, steps, heights, hover_texts)
                 axes.plot(
                     steps,
                     heights,

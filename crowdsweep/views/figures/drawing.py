@@ -282,7 +282,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     with style():
         svg = _svg_of(figure, {"Date": None})
     svg = svg[svg.index("<svg") :]
-    told = "" if telling is None else telling.told(svg)
+    hover_data = "" if telling is None else telling.told(svg)
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
@@ -294,7 +294,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
         raise ValueError("expected matplotlib's SVG to have a viewBox")
     label = html.escape(description, quote=True)
     shown = _ENLARGED * float(width[1]) * 4 / 3
-    head = f'<svg role="img" aria-label="{label}" style="max-width:{shown:.0f}px"{told}'
+    head = f'<svg role="img" aria-label="{label}" style="max-width:{shown:.0f}px"{hover_data}'
     svg = re.sub(r'(<svg[^>]*?) width="[\d.]+pt"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[\d.]+pt"', r"\1", svg, count=1)
     return svg.replace("<svg", head, 1).strip()

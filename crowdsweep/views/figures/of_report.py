@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
 from crowdsweep.analysis.cost_front import cost_front
-from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.maps import AnnotatorMap, ClusterMap, ItemMap, Maps
 from crowdsweep.analysis.ranks import MeanRanks
 from crowdsweep.analysis.searches import SearchShown

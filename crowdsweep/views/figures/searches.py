@@ -58,8 +58,8 @@ def search_curve(
             axes.plot(numbers, scores, "o", color=ACCENT, markersize=4, label="point")
             _cut_off(axes, numbers, scores)
             settings = points or {}
-            told = [_point_words(n, values[n], metric, settings.get(n, {})) for n in numbers]
-            figure.tell(axes, numbers, scores.tolist(), told)
+            hover_texts = [_point_words(n, values[n], metric, settings.get(n, {})) for n in numbers]
+            figure.tell(axes, numbers, scores.tolist(), hover_texts)
         if failed:
             bottom = axes.get_xaxis_transform()
             axes.plot(failed, [0.03] * len(failed), "x", color=INK, transform=bottom, label="failed", clip_on=False)
@@ -97,7 +97,7 @@ def slices(points: SearchedPoints, metric: str) -> Figure:
     names = list(points.params)
     across = min(2, len(names))
     down = -(-len(names) // across)
-    told = _words_of(points, metric)
+    hover_texts = _words_of(points, metric)
     with style():
         figure = HoverFigure(figsize=(WIDTH + 0.6, 0.7 + 1.7 * down), layout="constrained")
         panels = figure.subplots(down, across, squeeze=False, sharey=True)
@@ -109,7 +109,7 @@ def slices(points: SearchedPoints, metric: str) -> Figure:
             has, where = list(points.params[name]), _placed(points, name)
             shades = [to_rgba(ACCENT, _strength(place / max(len(scores) - 1, 1), _FAINTEST)) for place in has]
             axes.scatter(where.places, scores[has], c=shades, s=16, edgecolors=ACCENT, linewidths=0.6)
-            figure.tell(axes, where.places, scores[has].tolist(), [told[place] for place in has])
+            figure.tell(axes, where.places, scores[has].tolist(), [hover_texts[place] for place in has])
             _tick(axes, where)
             axes.set_xlabel(name)
             axes.yaxis.set_major_locator(round_ticks())
@@ -134,7 +134,7 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
     extent = (high - low) or 1.0
     heights.append(list(np.clip((values - low) / extent, 0.0, 1.0)))
     ends.append((f"{scale * low:.4g}", f"{scale * high:.4g}"))
-    told = _words_of(points, metric)
+    hover_texts = _words_of(points, metric)
     with style():
         figure = HoverFigure(figsize=(max(WIDTH, 0.95 * (len(names) + 1)), 2.6))
         axes = figure.subplots()
@@ -145,7 +145,7 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
             path = [math.nan if height is None else height for height in own]
             axes.plot(list(range(len(own))), path, marker="o", markersize=2.5, color=color, linewidth=width)
             known = {at: height for at, height in enumerate(own) if height is not None}
-            figure.tell(axes, list(known), list(known.values()), [told[place]] * len(known))
+            figure.tell(axes, list(known), list(known.values()), [hover_texts[place]] * len(known))
         for place, (bottom, top) in enumerate(ends):
             axes.axvline(place, color=INK, linewidth=0.8, alpha=0.5, zorder=0)
             axes.text(place, -0.04, bottom, ha="center", va="top", fontsize=8)
@@ -231,8 +231,8 @@ def stopped_curves(fits: StoppedFits) -> Figure:
                 steps, scores = zip(*curve, strict=True)
                 heights = [scale * score for score in scores]
                 named = label if not place else None
-                told = [f"{label}\nstep {step:,}\n{score_words(score, fits.metric)}" for step, score in curve]
-                figure.tell(axes, steps, heights, told)
+                hover_texts = [f"{label}\nstep {step:,}\n{score_words(score, fits.metric)}" for step, score in curve]
+                figure.tell(axes, steps, heights, hover_texts)
                 axes.plot(steps, heights, color=color, linewidth=0.9, alpha=0.6, label=named)
                 axes.plot(steps[-1:], heights[-1:], color=color, marker=marker or None, markersize=5, linestyle="")
         heights = [scale * score for curve in (*fits.whole, *fits.stopped) for _, score in curve]

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from crowdsweep.analysis.trade_offs import TradeOffPoint, TradeOffs
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import COSTS
+from crowdsweep.metrics.metric_table import COSTS
 from crowdsweep.metrics.shown import show_score
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.record.naming import show_point
@@ -103,7 +103,7 @@ def _ends(value: Estimate, place: _Place) -> list[float]:
 
 
 def _words(point: TradeOffPoint, found: TradeOffs) -> str:
-    told = [
+    lines = [
         f"{words(name)} {show_score(value, name)}" for name, value in zip(found.objectives, point.values, strict=True)
     ]
-    return "\n".join([f"point {point.number}", *told, show_point(point.point)])
+    return "\n".join([f"point {point.number}", *lines, show_point(point.point)])

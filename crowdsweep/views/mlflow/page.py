@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from crowdsweep.analysis.compare import DatasetComparison, Score
+from crowdsweep.analysis.compare import DatasetComparison, ModelScore
 from crowdsweep.analysis.phrases import verdict
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.wording import is_share, readable, words
@@ -124,7 +124,7 @@ def _ranked(
             )
 
 
-def _numbers(score: Score, metric: str) -> dict[str, float]:
+def _numbers(score: ModelScore, metric: str) -> dict[str, float]:
     estimate = score.metrics[metric]
     found = {RANK: score.rank, SCORE: estimate.mean, LOW: estimate.low, HIGH: estimate.high}
     found["wall_s"] = None if score.wall_s is None else score.wall_s.mean
@@ -136,7 +136,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _worth(score: Score, metric: str) -> str:
+def _worth(score: ModelScore, metric: str) -> str:
     mean = score.metrics[metric].mean
     return f"{100 * mean:.1f} %" if is_share(metric) else f"{mean:.4g}"
 
@@ -176,8 +176,8 @@ def _differing(trials: Sequence[ShownTrial]) -> list[str]:
     searched first."""
     searched = {name for trial in trials for name in trial.spec.point}
     values: dict[str, set[str]] = {}
-    told = {trial.spec.cell_key: params_of(trial.spec) for trial in trials}
-    for params in told.values():
+    params_by_cell = {trial.spec.cell_key: params_of(trial.spec) for trial in trials}
+    for params in params_by_cell.values():
         for name, value in params.items():
             values.setdefault(name, set()).add(value)
     several = [name for name, found in values.items() if name != "model" and len(found) > 1]

@@ -7,7 +7,7 @@ from crowdsweep.analysis.sections.baselines import Baselines
 from crowdsweep.analysis.sections.guidance import Guidance
 from crowdsweep.analysis.sections.soft_labels import SoftLabels
 from crowdsweep.analysis.sections.unseen_annotators import UnseenAnnotators
-from crowdsweep.metrics.known import HELDOUT
+from crowdsweep.metrics.metric_table import HELDOUT
 from crowdsweep.metrics.shown import show_interval, show_number, show_probability
 from crowdsweep.metrics.wording import readable
 from crowdsweep.units import show_p

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, ModelScore
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.trade_offs import TradeOffs
 from crowdsweep.metrics.intervals import Estimate
-from crowdsweep.metrics.known import SECONDS, SPLITS, by_held_out
+from crowdsweep.metrics.metric_table import SECONDS, SPLITS, by_held_out
 from crowdsweep.metrics.shown import (
     show_interval,
     show_number,
@@ -268,7 +268,7 @@ def _without_empty_columns(table: PageTable) -> PageTable:
     return table.of_columns(kept)
 
 
-def _reached(score: Score, metric: str) -> str:
+def _reached(score: ModelScore, metric: str) -> str:
     ours = score.metrics.get(metric)
     if ours is not None:
         return show_with_interval(ours, metric)
@@ -277,18 +277,18 @@ def _reached(score: Score, metric: str) -> str:
     return "every seed failed" if score.n_failed else "not scored by this"
 
 
-def _of(score: Score, metric: str, show: Callable[[Estimate, str], str]) -> str:
+def _of(score: ModelScore, metric: str, show: Callable[[Estimate, str], str]) -> str:
     return show(score.metrics[metric], metric) if metric in score.metrics else ""
 
 
-def _behind(score: Score, metric: str) -> str:
+def _behind(score: ModelScore, metric: str) -> str:
     test = score.versus_best
     if test is None or test.difference is None:
         return ""
     return show_number(abs(test.difference.mean), metric, test.difference)
 
 
-def _as_good(score: Score, metric: str) -> str:
+def _as_good(score: ModelScore, metric: str) -> str:
     beside = score.beside_best
     if beside is None:
         return ""

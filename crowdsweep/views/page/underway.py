@@ -8,8 +8,8 @@ from functools import partial
 from crowdsweep.analysis.searches import SearchShown
 from crowdsweep.analysis.sections.training import Curves, Steps, training_curves
 from crowdsweep.analysis.sweep import AnalysedSweep
-from crowdsweep.analysis.underway.now import Now, RunningTrial, SlotAtWork
 from crowdsweep.analysis.underway.places import places_of_trials
+from crowdsweep.analysis.underway.snapshot import BusySlot, RunningTrial, SweepSnapshot
 from crowdsweep.metrics.shown import number_words, show_number
 from crowdsweep.metrics.wording import readable, words
 from crowdsweep.record.naming import describe_dataset, show_point
@@ -41,7 +41,7 @@ class Underway:
     figures: Sequence[figures.ReportFigure]
 
 
-def underway(found: AnalysedSweep, refresh: int, now: Now | None = None) -> Underway | None:
+def underway(found: AnalysedSweep, refresh: int, now: SweepSnapshot | None = None) -> Underway | None:
     """Returns what the page of a running sweep has besides; None where it does not run.
 
     Args:
@@ -53,14 +53,14 @@ def underway(found: AnalysedSweep, refresh: int, now: Now | None = None) -> Unde
         return None
     running = [] if now is None else now.running
     drawn = [*_curves_now(running), *_curves_so_far(found)]
-    tables = [*([_at_work_table(now.at_work)] if now is not None and running else []), *_places_table(found)]
+    tables = [*([_at_work_table(now.busy)] if now is not None and running else []), *_places_table(found)]
     words = "" if now is None else now.words
     return Underway(refresh=refresh, words=words, tables=tables, figures=drawn[:_MOST_FIGURES])
 
 
-def _at_work_table(at_work: Sequence[SlotAtWork]) -> PageTable:
+def _at_work_table(busy: Sequence[BusySlot]) -> PageTable:
     rows: list[tuple[str, ...]] = []
-    for one in at_work:
+    for one in busy:
         first, last = f"{one.first_step:,}", f"{one.last_step:,}"
         steps = "" if one.last_step == 0 else last if first == last else f"{first} – {last}"
         score = "" if one.score is None else f"{words(one.metric)} {number_words(one.score, one.metric)}"

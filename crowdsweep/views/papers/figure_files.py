@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
 from crowdsweep.analysis.sweep import AnalysedSweep
-from crowdsweep.errors import BadInput, NotWritten, error_words
+from crowdsweep.errors import BadInput, WriteFailed, error_words
 from crowdsweep.files.drafts import write_file
 from crowdsweep.files.inside import opened_folder
 from crowdsweep.files.owned import Kind, replaced
@@ -54,8 +54,8 @@ def write_figures(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> list
         The files.
 
     Raises:
-        NotWritten: they could not be written.
-        NotOurs: a file that crowdsweep did not write, or that was changed since, is in the way.
+        WriteFailed: they could not be written.
+        ForeignFile: a file that crowdsweep did not write, or that was changed since, is in the way.
     """
     folder = found.store / FOLDER
     files = dict(_files(found, formats))  # all are drawn before the first is written
@@ -68,7 +68,7 @@ def write_figures(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> list
             for name, content in files.items():
                 write_file(opened, name, content)
     except OSError as error:
-        raise NotWritten(
+        raise WriteFailed(
             f"{folder}: could not be written ({error_words(error)}); what was there before is unchanged. Correct this, "
             f"then write the figures again"
         ) from error

@@ -3,7 +3,7 @@ cell."""
 
 import pyarrow as pa
 
-from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, ModelScore
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.analysis.trial_table import encodable
 from crowdsweep.metrics.shown import show_interval, show_number, show_printed
@@ -51,7 +51,7 @@ def _table(comparison: Comparison) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in _COLUMNS]))
 
 
-def _cells(block: DatasetComparison, score: Score, printed: float | None) -> list[str]:
+def _cells(block: DatasetComparison, score: ModelScore, printed: float | None) -> list[str]:
     metric, ours = block.metric, score.metrics.get(block.metric)
     collapsed = f" ({ours.collapsed} collapsed)" if ours is not None and ours.collapsed else ""
     return [

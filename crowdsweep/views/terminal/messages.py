@@ -54,14 +54,14 @@ def columns_of(stream: Stream) -> int | None:
     try:
         if not stream.isatty():
             return None
-        told = os.environ.get("COLUMNS", "")
-        columns = int(told) if told.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+        width_text = os.environ.get("COLUMNS", "")
+        columns = int(width_text) if width_text.isdecimal() else os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # it is closed, or a terminal of unknown size
         return None
     return columns or None
 
 
-def tell(text: str, stream: Stream | None = None) -> None:
+def print_message(text: str, stream: Stream | None = None) -> None:
     """Writes a message and ends its line.
 
     Args:
@@ -77,12 +77,12 @@ def tell(text: str, stream: Stream | None = None) -> None:
 
 
 class Warnings(logging.Handler):
-    """Writes log messages to standard error as `tell` does, the message alone."""
+    """Writes log messages to standard error as `print_message` does, the message alone."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Called by logging."""
         try:
-            tell(self.format(record))
+            print_message(self.format(record))
         except Exception:  # noqa: BLE001 - logging's own rule: a handler raises nothing
             self.handleError(record)
 

@@ -41,8 +41,8 @@ def _drawn(pivot: Pivot, column: PivotColumn, models: Sequence[str], plus_minus:
         if (cell := column.cells.get(model)) is None:
             drawn.append(f"{NO_SCORE}  ")
             continue
-        told = " ".join(filter(None, mean_and_rest(cell.estimate, column.metric, plus_minus)))
-        drawn.append(f"{told}{UNSOUND if cell.unsound else ''} {_MARKS.get(cell.stands, ' ')}")
+        value_text = " ".join(filter(None, mean_and_rest(cell.estimate, column.metric, plus_minus)))
+        drawn.append(f"{value_text}{UNSOUND if cell.unsound else ''} {_MARKS.get(cell.stands, ' ')}")
     return drawn
 
 

@@ -4,7 +4,7 @@ import json
 import shlex
 import textwrap
 
-from crowdsweep.analysis.compare import Comparison, DatasetComparison, Score, without_thinned
+from crowdsweep.analysis.compare import Comparison, DatasetComparison, ModelScore, without_thinned
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.analysis.trade_offs import TradeOffs
 from crowdsweep.metrics.shown import number_words
@@ -36,8 +36,8 @@ def shown_results(found: AnalysedSweep, width: int | None) -> str:
         found: the sweep.
         width: width of the terminal; None for tab-separated lines.
     """
-    told = [*_study_words(found), *found.notes_below_a_table]
-    notes = [line for note in told for line in note.splitlines() if line.strip()]
+    shown_notes = [*_study_words(found), *found.notes_below_a_table]
+    notes = [line for note in shown_notes for line in note.splitlines() if line.strip()]
     if width is not None:
         notes = [textwrap.fill(note, width, break_long_words=False, break_on_hyphens=False) for note in notes]
     comparison = found.comparison
@@ -104,7 +104,7 @@ def result_grid(comparison: Comparison) -> Grid:
     return Grid(columns=tuple(_COLUMNS[n] for n in shown), groups=cells, group="dataset")
 
 
-def _row(block: DatasetComparison, score: Score, printed: float | None) -> list[str]:
+def _row(block: DatasetComparison, score: ModelScore, printed: float | None) -> list[str]:
     found = score.metrics.get(block.metric) if block.metric else None
     interval = ""
     if found is not None and found.low is not None and found.high is not None:
@@ -123,7 +123,7 @@ def _row(block: DatasetComparison, score: Score, printed: float | None) -> list[
     ]
 
 
-def _beside_best(score: Score, metric: str) -> str:
+def _beside_best(score: ModelScore, metric: str) -> str:
     """Returns whether a model is significantly different from the best, or why its mean is not sound."""
     beside, test = score.beside_best, score.versus_best
     if beside is None or test is None or test.difference is None:

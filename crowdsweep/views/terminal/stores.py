@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from crowdsweep.analysis.standing import left_out_words, state_words
+from crowdsweep.analysis.status import left_out_words, state_words
 from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.errors import JournalDamaged, JournalError, error_words, plain
 from crowdsweep.metrics.shown import number_words, score_words

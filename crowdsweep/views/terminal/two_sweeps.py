@@ -56,8 +56,8 @@ def as_mapping(sweeps: Sequence[AnalysedSweep], changes: Changes, pairs: Sequenc
     """Returns the whole comparison for programs. Two sweeps are `first` and `second`; of more sweeps, each has its
     letter."""
     if len(pairs) == 1:
-        told = [{"key": key, "first": before, "second": after} for key, (before, after) in changes]
-        return {"differences": told, "scores": [_mapping(pair) for pair in pairs[0]]}
+        changed_keys = [{"key": key, "first": before, "second": after} for key, (before, after) in changes]
+        return {"differences": changed_keys, "scores": [_mapping(pair) for pair in pairs[0]]}
     letters = {letter_of(number): sweep for number, sweep in enumerate(sweeps)}
     return {
         "sweeps": [{"sweep": at, "name": one.state.name, "store": str(one.store)} for at, one in letters.items()],

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crowdsweep.data import bounds
 from crowdsweep.errors import CrowdsweepError, DataError
-from crowdsweep.paths import is_file, stands
+from crowdsweep.paths import is_file, lexists
 
 LONGEST_FIELD = bounds.LONGEST_LINE  # characters of one cell, or of one JSON value
 _SAMPLE = 1 << 16  # characters from which the separator is inferred
@@ -57,7 +57,7 @@ def found_at(path: Path) -> str:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
-        return "a link that leads nowhere" if stands(path) else "none"
+        return "a link that leads nowhere" if lexists(path) else "none"
     kinds = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")
 

@@ -39,7 +39,7 @@ class RunningTrial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlotAtWork:
+class BusySlot:
     """The trials of one model on one dataset that a slot fits together.
 
     Attributes:
@@ -60,7 +60,7 @@ class SlotAtWork:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Now:
+class SweepSnapshot:
     """Snapshot of a running sweep.
 
     Attributes:
@@ -84,7 +84,7 @@ class Now:
         return " · ".join(parts)
 
     @property
-    def at_work(self) -> list[SlotAtWork]:
+    def busy(self) -> list[BusySlot]:
         """Running trials, grouped by slot, model and dataset."""
         groups: dict[tuple[str, str, str], list[RunningTrial]] = {}
         for trial in self.running:
@@ -96,9 +96,9 @@ class Now:
         return json.dumps(asdict(self))
 
 
-def _at_work(trials: Sequence[RunningTrial]) -> SlotAtWork:
+def _at_work(trials: Sequence[RunningTrial]) -> BusySlot:
     first, scores = trials[0], [trial.curve[-1][1] for trial in trials if trial.curve]
-    return SlotAtWork(
+    return BusySlot(
         slot=first.slot,
         model=first.model,
         dataset=first.dataset,
@@ -110,19 +110,19 @@ def _at_work(trials: Sequence[RunningTrial]) -> SlotAtWork:
     )
 
 
-def now_of(text: str) -> Now:
-    """Returns the snapshot that `Now.to_json` wrote."""
-    told: dict[str, Any] = json.loads(text)
-    running = [_trial_of(one) for one in told.pop("running")]
-    return Now(**told, running=running)
+def snapshot_of(text: str) -> SweepSnapshot:
+    """Returns the snapshot that `SweepSnapshot.to_json` wrote."""
+    fields_of_json: dict[str, Any] = json.loads(text)
+    running = [_trial_of(one) for one in fields_of_json.pop("running")]
+    return SweepSnapshot(**fields_of_json, running=running)
 
 
-def _trial_of(told: dict[str, Any]) -> RunningTrial:
-    curve = [(step, score) for step, score in told.pop("curve")]
-    return RunningTrial(**told, curve=curve)
+def _trial_of(fields_of_json: dict[str, Any]) -> RunningTrial:
+    curve = [(step, score) for step, score in fields_of_json.pop("curve")]
+    return RunningTrial(**fields_of_json, curve=curve)
 
 
-class Watch:
+class SweepFollower:
     """Follows a sweep event by event.
 
     Args:
@@ -154,7 +154,7 @@ class Watch:
             case _:
                 pass
 
-    def now(self, slots: int) -> Now:
+    def now(self, slots: int) -> SweepSnapshot:
         """Returns the snapshot at this moment.
 
         Args:
@@ -163,7 +163,7 @@ class Watch:
         left = self._progress.left()
         gone = f"{clock_words(self._progress.elapsed_s)} elapsed"
         running = [self._running(key) for key in list(self._progress.running)[:_MOST]]
-        return Now(
+        return SweepSnapshot(
             slots=slots,
             lost=self._progress.lost,
             times=gone if left is None else f"{gone}, {left_words(left.seconds, left.most_s)} left",

@@ -17,7 +17,7 @@ SILENT_S = 20.0
 
 
 @dataclass(kw_only=True)
-class Silence:
+class HeartbeatMonitor:
     """Check of the two processes that this one depends on: the raylet on this machine and the cluster's head.
 
     Attributes:

@@ -1,9 +1,9 @@
 """Changes several files of a dataset folder together: all of them or none, however the writer ends.
 
 New versions are written to a draft folder, which is renamed to `.crowdsweep-changed` in one step. From then on they are
-the current files of the dataset folder (`standing`), and are moved to their places one by one. If a writer is killed
-before that step, the old files stay current. If it is killed after that step, the new files are current, and the next
-writer moves the remaining ones to their places.
+the current files of the dataset folder (`current_path`), and are moved to their places one by one. If a writer is
+killed before that step, the old files stay current. If it is killed after that step, the new files are current, and the
+next writer moves the remaining ones to their places.
 """
 
 import os
@@ -21,14 +21,14 @@ _MAY_CHANGE = {f"{stem}.{kind}" for stem in ("annotations", "items", "classes") 
 _MAY_CHANGE.add("shown.jsonl")
 
 
-def standing(folder: Path, name: str) -> Path:
+def current_path(folder: Path, name: str) -> Path:
     """Returns the current path of a file of a dataset folder: a changed file may not be in its place yet."""
     changed = folder / CHANGED / name
     return changed if is_file(changed) else folder / name
 
 
 @contextmanager
-def changed_together(folder: Path) -> Generator[Path]:
+def update_together(folder: Path) -> Generator[Path]:
     """Yields a folder to write new versions of files to; no other process can change the files meanwhile.
 
     In the end all new versions replace the old ones; if anything fails, none does.

@@ -15,7 +15,7 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from crowdsweep.analysis.compare import Comparison, compare
-from crowdsweep.analysis.counted import Place
+from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.pivot import Pivot, pivot_of
 from crowdsweep.analysis.study import gold_models
@@ -31,7 +31,7 @@ _Data = tuple[str, str, float]
 """Identity of a dataset across sweeps: fingerprint, parameters, share of held-out annotations."""
 
 
-def compared_together(sweeps: Sequence[AnalysedSweep], metric: str | None = None) -> Comparison:
+def compare_sweeps(sweeps: Sequence[AnalysedSweep], metric: str | None = None) -> Comparison:
     """Compares all models of several sweeps.
 
     Args:
@@ -77,13 +77,13 @@ def pivot_of_all(sweeps: Sequence[AnalysedSweep], metric: str | None = None) -> 
         metric: the metric that ranks; None for that of the report.
 
     Raises:
-        BadInput: as for `compared_together`.
+        BadInput: as for `compare_sweeps`.
     """
     if len(sweeps) == 1:
         return sweeps[0].pivot(metric)
     papers = dict.fromkeys(filter(None, ((one.state.config.get("published") or {}).get("table") for one in sweeps)))
     names = ", ".join(dict.fromkeys(sweep.state.name for sweep in sweeps))
-    return pivot_of(compared_together(sweeps, metric), sweep=names, paper="; ".join(papers))
+    return pivot_of(compare_sweeps(sweeps, metric), sweep=names, paper="; ".join(papers))
 
 
 def _names(sweeps: Sequence[AnalysedSweep]) -> list[str]:

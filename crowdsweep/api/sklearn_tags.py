@@ -15,7 +15,7 @@ _ASK_ON = ("__sklearn_tags__", "get_tags", "is_classifier")  # functions that on
 _CHECKERS = ("jaxtyping.", "beartype.")  # modules of run-time type checkers, where they are turned on
 
 
-def asked_for_answers() -> bool:
+def splits_answers() -> bool:
     """Whether the scikit-learn function that asks for tags has a local two-dimensional `y`: items × annotators.
 
     Only meant to be called inside `__sklearn_tags__`. False where that function has no `y`, or one label per item.

@@ -17,7 +17,7 @@ from jaxtyping import Float64
 from crowdsweep.arrays import ClassConfusions, Confusion, Confusions
 from crowdsweep.labelling.accuracies import accuracies
 from crowdsweep.labelling.crowd import Crowd
-from crowdsweep.labelling.others import Codes, Matrices, answers_alone, answers_and_others
+from crowdsweep.labelling.leave_one_out import Codes, Matrices, answers_alone, leave_one_out_answers
 from crowdsweep.labelling.questions import Questions
 from crowdsweep.labelling.temperature import said_by
 from crowdsweep.models._em import chunks
@@ -28,7 +28,7 @@ _AS_IF = 0.5  # right pseudo-answers, and as many wrong ones, added to an annota
 Column = Float64[np.ndarray, " annotators"]
 
 
-def ends_by_accuracy(
+def one_coin_intervals(
     questions: Questions, crowd: Crowd, code: Codes, accuracy: Column
 ) -> tuple[Float64[np.ndarray, " annotators"], Float64[np.ndarray, " annotators"]]:
     """Returns the ends of the 95 % intervals of annotators' accuracies under the one-coin model.
@@ -45,7 +45,7 @@ def ends_by_accuracy(
         of_all[code] = _learned(questions, _by_accuracy(of_all, crowd.errors, questions.kinds), code)
     low: list[np.ndarray] = []
     high: list[np.ndarray] = []
-    for part in answers_and_others(questions, _by_accuracy(of_all, crowd.errors, questions.kinds))():
+    for part in leave_one_out_answers(questions, _by_accuracy(of_all, crowd.errors, questions.kinds))():
         wrong = ((part.others @ crowd.errors) * part.shares).sum(axis=1)
         ends = accuracies(part.place, part.right, wrong, part.weight, 1.0 / crowd.temperature)[1:]
         low.append(ends[0])

@@ -49,7 +49,7 @@ from crowdsweep.tracking.sqlite_file import SqliteFile
 from crowdsweep.tracking.sweep_page import KIND_OF_EXPERIMENT, view
 from crowdsweep.tracking.uri import DATABASE, database_file, log_in, sqlite_uri
 
-__all__ = ["MlflowClient", "MlflowDoor"]
+__all__ = ["MlflowClient", "MlflowConnection"]
 
 _log = logging.getLogger(__name__)
 if "MLFLOW_LOGGING_LEVEL" not in os.environ:
@@ -60,7 +60,7 @@ if "MLFLOW_LOGGING_LEVEL" not in os.environ:
 _EXISTS = "RESOURCE_ALREADY_EXISTS"
 
 
-class MlflowDoor:
+class MlflowConnection:
     """One MLflow experiment as a `RunBook` uses it, in the project's own types and errors.
 
     Every method may raise `Rejected`, for what MLflow will never accept, and `TrackingFailed`.

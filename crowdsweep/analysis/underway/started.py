@@ -12,7 +12,7 @@ PATIENCE = 60
 """Seconds to wait for a driver that has not started yet."""
 
 
-def begun_store(
+def started_store(
     given: Store | None, tell: Callable[[str], object], *, sleep: Callable[[float], None] = time.sleep
 ) -> Store:
     """Returns a sweep's store, as `asked_store` finds it, once its driver has written the first row of the journal.

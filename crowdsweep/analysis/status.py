@@ -25,7 +25,7 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import Driver, driver_of
 
 LATEST_FAILURES = 5
-BROKEN_OFF = "crashed"
+CRASHED = "crashed"
 """Status of a sweep that is running by its record, but has no live driver."""
 RUNS = (SweepStatus.NEW, SweepStatus.RUNNING)
 """Statuses, by the record, of a sweep that is running or about to run."""
@@ -66,7 +66,7 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
     ]
     return {
         "name": state.name,
-        "status": BROKEN_OFF if store is not None and is_broken_off(state, store) else state.status,
+        "status": CRASHED if store is not None and has_crashed(state, store) else state.status,
         "done": progress.counts[Status.OK],
         "failed": progress.counts[Status.FAILED] - lost,
         "lost": lost,
@@ -105,7 +105,7 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
     }
 
 
-def is_broken_off(state: JournalState, store: Store) -> bool:
+def has_crashed(state: JournalState, store: Store) -> bool:
     """Whether a sweep's driver died without recording its end.
 
     A driver records its end before it exits. Where there is no driver, the record is therefore read again, as `state`
@@ -122,7 +122,7 @@ def is_broken_off(state: JournalState, store: Store) -> bool:
 def state_words(status: SweepStatus, driver: Driver | None) -> str:
     """Returns a sweep's status in words: `crashed` where its driver died without recording its end."""
     if status is SweepStatus.RUNNING:
-        return "running" if driver is not None else BROKEN_OFF
+        return "running" if driver is not None else CRASHED
     return status.replace("_", " ")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from crowdsweep.cli.first_word import say_nothing_first
+from crowdsweep.cli.loading_notice import cancel_loading_notice
 from crowdsweep.views.terminal.messages import columns_of, wrapped
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -24,5 +24,5 @@ def say(text: object, *, err: bool = False) -> None:
         text: the message.
         err: whether to print to standard error.
     """
-    say_nothing_first()
+    cancel_loading_notice()
     click.echo(wrapped(str(text), columns_of(sys.stderr if err else sys.stdout)), err=err)

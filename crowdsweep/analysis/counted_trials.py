@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from crowdsweep.analysis.paired import Scores
+from crowdsweep.analysis.paired import SeedScores
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.shown import ShownTrial
 from crowdsweep.record.spec import TrialSpec, canonical_json
@@ -17,7 +17,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted:
+class CountedTrial:
     """A successful trial that a report counts, with its result."""
 
     trial: ShownTrial
@@ -39,17 +39,17 @@ class Counted:
         return self.spec.dataset, canonical_json(dict(self.spec.dataset_params))
 
 
-def counted(state: JournalState, trials: Iterable[ShownTrial]) -> Iterator[Counted]:
+def counted_results(state: JournalState, trials: Iterable[ShownTrial]) -> Iterator[CountedTrial]:
     """Yields the trials that a report counts (`ShownTrial.chosen`) and that succeeded."""
     for trial in trials:
         result = state.results.get(trial.spec.key) if trial.chosen else None
         if result is not None and result.status is Status.OK:
-            yield Counted(trial=trial, result=result)
+            yield CountedTrial(trial=trial, result=result)
 
 
 def scores_of(
     state: JournalState, by_item: Mapping[str, Float[np.ndarray, " items"]], metric: str, keys: Mapping[int, str]
-) -> Scores:
+) -> SeedScores:
     """Returns the scores of a model's trials.
 
     Args:
@@ -59,7 +59,7 @@ def scores_of(
         keys: seed → key of the trial.
     """
     metrics = {seed: state.results[key].metrics for seed, key in keys.items()}
-    return Scores(
+    return SeedScores(
         by_seed={seed: found[metric] for seed, found in metrics.items() if metric in found},
         by_item={seed: by_item[key] for seed, key in keys.items() if key in by_item},
     )

@@ -20,7 +20,7 @@ Row = Mapping[str, Cell]
 TARGET = "to reach the target"
 
 
-def short_row(
+def summary_row(
     group: Group,
     competitors: ModelsAlong,
     aims: Mapping[str, Mapping[str, Reach]],
@@ -56,17 +56,17 @@ def short_row(
     return row
 
 
-def short_table(rows: Sequence[Row]) -> list[StudyTable]:
+def summary_table(rows: Sequence[Row]) -> list[StudyTable]:
     """Returns the table of datasets in a list, which is empty for fewer than two datasets."""
-    told = [row for row in rows if row]
-    if len(told) < 2:
+    filled = [row for row in rows if row]
+    if len(filled) < 2:
         return []
-    columns = list(dict.fromkeys(column for row in told for column in row))
+    columns = list(dict.fromkeys(column for row in filled for column in row))
     return [
         StudyTable(
             title="In short: how many labels per item, and what they cost",
             columns=columns,
-            rows=[[row.get(column) for column in columns] for row in told],
+            rows=[[row.get(column) for column in columns] for row in filled],
             note="labels per item, of the cheapest model that reaches it, and what is possibly and surely enough",
         )
     ]

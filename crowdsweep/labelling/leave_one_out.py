@@ -113,7 +113,7 @@ class _Rows:
     own: Int64[np.ndarray, " rows"]
 
 
-def answers_and_others(questions: Questions, matrices: Matrices | None) -> Callable[[], Iterator[Answers]]:
+def leave_one_out_answers(questions: Questions, matrices: Matrices | None) -> Callable[[], Iterator[Answers]]:
     """Returns a function that yields the annotators' answers, in chunks of annotators, each time it is called.
 
     Args:

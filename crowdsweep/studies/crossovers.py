@@ -16,7 +16,7 @@ CERTAIN = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overtaking:
+class Crossover:
     """An overtaking: one model is better below a place on the axis, another one above it.
 
     Attributes:
@@ -35,16 +35,16 @@ class Overtaking:
 
     def words(self, along: str) -> str:
         """Returns the overtaking as a sentence without a full stop; `along` is what the axis counts."""
-        told = f"{self.after} overtakes {self.before} at about {_round(self.at)} {along}"
+        text = f"{self.after} overtakes {self.before} at about {_round(self.at)} {along}"
         if self.low is None or self.high is None:
-            return told
-        told += f" (95 % interval {_round(self.low)} to {_round(self.high)})"
+            return text
+        text += f" (95 % interval {_round(self.low)} to {_round(self.high)})"
         if self.share < CERTAIN:
-            told += f", which is not certain: in {100 * (1 - self.share):.0f} % of resamples of the seeds it does not"
-        return told
+            text += f", which is not certain: in {100 * (1 - self.share):.0f} % of resamples of the seeds it does not"
+        return text
 
 
-def overtakings(models: ModelsAlong, metric: str) -> Iterator[Overtaking]:
+def crossovers(models: ModelsAlong, metric: str) -> Iterator[Crossover]:
     """Yields each change of the best model along the axis, with its place between the two values of the axis.
 
     Means are compared on the seeds that both models have at every value. The interval is a bootstrap over these seeds.
@@ -73,7 +73,7 @@ def overtakings(models: ModelsAlong, metric: str) -> Iterator[Overtaking]:
 
 def _between(
     models: ModelsAlong, before: str, after: str, sizes: Sequence[int], metric: str, size: int
-) -> Overtaking | None:
+) -> Crossover | None:
     """Returns where the second model overtakes the first for the last time up to a size; None where its mean does not.
 
     In each resample, the crossing nearest to that place counts.
@@ -92,7 +92,7 @@ def _between(
     if not len(crossings):
         return None
     at = float(crossings[-1])
-    found, n = Overtaking(before=before, after=after, at=exp(at)), len(seeds)
+    found, n = Crossover(before=before, after=after, at=exp(at)), len(seeds)
     if n < 2 or not np.ptp(ahead, axis=0).any():
         return found
     # A fixed seed: the same results have the same interval in every report.

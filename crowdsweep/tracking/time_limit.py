@@ -22,7 +22,7 @@ _LOOK_S = 0.5
 
 
 @runtime_checkable
-class Asked(Protocol):
+class WaitingClient(Protocol):
     """A client of MLflow that tells how long it has waited for an answer."""
 
     @property
@@ -50,8 +50,12 @@ class StillWanted:
         self._left.set()
 
 
-def answered(
-    door: Asked, work: Callable[[StillWanted], _T], *, silent_s: float = SILENT_S, given_up_s: float = GIVEN_UP_S
+def with_time_limit(
+    door: WaitingClient,
+    work: Callable[[StillWanted], _T],
+    *,
+    silent_s: float = SILENT_S,
+    given_up_s: float = GIVEN_UP_S,
 ) -> _T:
     """Runs `work` on a thread and returns its result. A thread that takes too long is abandoned.
 
@@ -76,21 +80,21 @@ def answered(
 
     thread = threading.Thread(target=do, daemon=True)
     thread.start()
-    told = False
+    warned = False
     try:
         while thread.is_alive():
             thread.join(min(silent_s, _LOOK_S))
             waiting_s = door.waiting_s if thread.is_alive() else 0.0
             if waiting_s >= given_up_s:
                 raise TrackingFailed(f"the server has not answered for {given_up_s:g} s")
-            if waiting_s >= silent_s and not told:
+            if waiting_s >= silent_s and not warned:
                 _log.warning(
                     "MLflow at %s has not answered for %g s; waiting for it (%g s at most; Ctrl-C stops waiting)",
                     door.place[0],
                     silent_s,
                     given_up_s,
                 )
-            told = waiting_s >= silent_s
+            warned = waiting_s >= silent_s
     finally:
         goes_on.leave()
     if failed:

@@ -10,7 +10,7 @@ from crowdsweep.errors import plain
 _PATIENCE_S = 1.0
 
 
-class Waiting:
+class LoadingNotice:
     """Timer of a command's first message; it is in the click context if a user has started the command as a process."""
 
     def __init__(self) -> None:
@@ -37,25 +37,25 @@ class Waiting:
             click.echo(plain(f"{self.words}…"), err=True)
 
 
-def wait_for(context: click.Context) -> None:
+def start_loading_notice(context: click.Context) -> None:
     """Starts the timer for the subcommand that a group is about to run."""
-    if (waiting := context.find_object(Waiting)) is not None:
+    if (waiting := context.find_object(LoadingNotice)) is not None:
         waiting.begin(f"{context.command_path} {context.invoked_subcommand}: loading")
         context.call_on_close(waiting.end)
 
 
-def say_first(what: str) -> None:
+def set_loading_notice(what: str) -> None:
     """Sets the text of the command's first message."""
     if (waiting := _waiting()) is not None:
         waiting.words = what
 
 
-def say_nothing_first() -> None:
+def cancel_loading_notice() -> None:
     """Cancels the command's first message, as the command has printed something or was asked to be quiet."""
     if (waiting := _waiting()) is not None:
         waiting.end()
 
 
-def _waiting() -> Waiting | None:
+def _waiting() -> LoadingNotice | None:
     context = click.get_current_context(silent=True)
-    return None if context is None else context.find_object(Waiting)
+    return None if context is None else context.find_object(LoadingNotice)

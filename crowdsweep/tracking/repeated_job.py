@@ -33,7 +33,7 @@ class Timing:
     last_s: float = 2.0
 
 
-class Repeated:
+class RepeatedJob:
     """Runs a job when there is something new, and once more at the end.
 
     A job that raises is run again after a growing delay. The first failure is logged as a warning, later ones only at

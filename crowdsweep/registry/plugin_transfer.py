@@ -19,7 +19,7 @@ MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class CarriedFolder:
+class PluginFolder:
     """One folder of the plug-in search path, with its Python files.
 
     Attributes:
@@ -33,14 +33,14 @@ class CarriedFolder:
     @property
     def digest(self) -> str:
         """Digest of the files' names and contents."""
-        told = blake2b(digest_size=16)
+        hasher = blake2b(digest_size=16)
         for name, content in sorted(self.files.items()):
             for part in (name.encode(), content):
-                told.update(len(part).to_bytes(8, "big") + part)
-        return told.hexdigest()
+                hasher.update(len(part).to_bytes(8, "big") + part)
+        return hasher.hexdigest()
 
 
-def carried() -> tuple[CarriedFolder, ...]:
+def plugin_folders() -> tuple[PluginFolder, ...]:
     """Returns the folders of this process's plug-in search path.
 
     Raises:
@@ -56,7 +56,7 @@ def carried() -> tuple[CarriedFolder, ...]:
     return folders
 
 
-def search_here(folders: Sequence[CarriedFolder], place: Path) -> None:
+def use_plugin_folders(folders: Sequence[PluginFolder], place: Path) -> None:
     """Makes the driver's plug-in folders the plug-in search path of this process.
 
     Args:
@@ -67,7 +67,7 @@ def search_here(folders: Sequence[CarriedFolder], place: Path) -> None:
     os.environ[discovery.SEARCH_PATH] = os.pathsep.join(str(path) for path in _placed(folders, place))
 
 
-def _placed(folders: Sequence[CarriedFolder], place: Path) -> Iterable[Path]:
+def _placed(folders: Sequence[PluginFolder], place: Path) -> Iterable[Path]:
     for folder in folders:
         here = Path(folder.path)
         if _read(here).digest != folder.digest:
@@ -77,9 +77,9 @@ def _placed(folders: Sequence[CarriedFolder], place: Path) -> Iterable[Path]:
         yield here
 
 
-def _read(folder: Path) -> CarriedFolder:
+def _read(folder: Path) -> PluginFolder:
     files: dict[str, bytes] = {}
     for path in sorted(folder.glob("*.py")):
         if is_file(path) and sum(map(len, files.values())) <= MOST_BYTES:
             files[path.name] = path.read_bytes()
-    return CarriedFolder(path=str(folder), files=files)
+    return PluginFolder(path=str(folder), files=files)
