@@ -63,7 +63,7 @@ def test_a_sweep_of_embedded_data_can_be_planned(name: str) -> None:
 def test_the_quickstart_searches_with_tpe_and_by_held_out_answers() -> None:
     plan = planned(FOLDER / "quickstart.yaml")
     search = next(search for search in plan.searches if search.cell.label == "cmm")
-    assert (search.chosen.kind, search.metric.name) == ("tpe", "heldout_loglik")
+    assert (search.sampler.kind, search.metric.name) == ("tpe", "heldout_loglik")
     assert {dataset.name for dataset in plan.datasets} == {"anesthesia", "digits", "gaussians"}
     assert plan.n_trials <= 150  # it is to take less than three minutes on two cores
 

@@ -208,7 +208,7 @@ def test_a_busy_port_is_told_with_a_free_one(store: Path, capsys: pytest.Capture
         port = busy.getsockname()[1]
         assert run_command_line(["ui", str(store), "--port", str(port)]) == 2
     said = capsys.readouterr().err
-    assert f"port {port} is busy, another program listens there; give another, such as --port " in said
+    assert f"port {port} is busy, another program listens there; give another one, such as --port " in said
 
 
 def ask(url: str, body: dict | None = None, token: str = "") -> dict:

@@ -9,19 +9,19 @@ from crowdsweep.sweep.interrupts import Interrupts
 
 DROPPED_BY_C = """
 import signal, time
-from crowdsweep.cli.interrupts import Attention
+from crowdsweep.cli.interrupts import InterruptHandler
 from crowdsweep.errors import Interrupted
 
 class Collected:
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
 
-attention = Attention()
+handler = InterruptHandler()
 try:
     Collected()
     time.sleep(60)
 except Interrupted:
-    print("interrupted", attention.presses)
+    print("interrupted", handler.presses)
 """
 
 
@@ -33,10 +33,10 @@ def test_a_press_that_code_in_c_drops_is_heard_and_counted_once() -> None:
 BLOCKED_FROM_THE_START = """
 import signal, time
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-from crowdsweep.cli.interrupts import Attention
+from crowdsweep.cli.interrupts import InterruptHandler
 from crowdsweep.errors import Interrupted
 
-attention = Attention()
+handler = InterruptHandler()
 try:
     signal.raise_signal(signal.SIGINT)
     time.sleep(5)

@@ -257,7 +257,7 @@ def test_a_state_of_another_shape_has_the_batch_begin_anew(add_model: Callable[.
     base, heard = dataset(), Heard()
     specs = specs_of("probe-network", base, range(2), params={"steps": 0, "hidden": [3]})
     settings = CheckpointSettings(minutes=0.0, saved={}, emit=heard)
-    undisturbed = run_batch(specs, base, "cpu", silent, None, settings)
+    undisturbed = run_batch(specs, base, "cpu", silent, checkpoints=settings)
     latest = dict(heard.latest)
     assert set(latest) == {spec.key for spec in specs}
 
@@ -272,12 +272,12 @@ def test_a_state_of_another_shape_has_the_batch_begin_anew(add_model: Callable[.
 
     again = Heard()
     other = {**latest, specs[1].key: reshaped(latest[specs[1].key])}
-    results = run_batch(specs, base, "cpu", silent, None, replace(settings, saved=other, emit=again))
+    results = run_batch(specs, base, "cpu", silent, checkpoints=replace(settings, saved=other, emit=again))
     assert again.words[0] == "continuing from step 5"
     assert again.words[1].startswith("starting again from the beginning, as its checkpoint was refused: expected")
     assert [result.resumed for result in results] == [0, 0]
     assert [result.metrics for result in results] == [result.metrics for result in undisturbed]
-    resumed = run_batch(specs, base, "cpu", silent, None, replace(settings, saved=latest))
+    resumed = run_batch(specs, base, "cpu", silent, checkpoints=replace(settings, saved=latest))
     assert [result.resumed for result in resumed] == [5, 5]
     assert [result.metrics for result in resumed] == [result.metrics for result in undisturbed]
     assert [result.objective for result in resumed] == [result.objective for result in undisturbed]

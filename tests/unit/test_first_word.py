@@ -89,11 +89,11 @@ def test_nothing_heavy_is_imported_before_the_first_word() -> None:
     program = (
         "import json, sys\n"
         "from crowdsweep import __main__\n"
-        "from crowdsweep.cli.loading_notice import Waiting\n"
+        "from crowdsweep.cli.loading_notice import LoadingNotice\n"
         "def begin(self, words):\n"
         "    print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})), flush=True)\n"
         "    sys.exit(0)\n"
-        "Waiting.begin = begin\n"
+        "LoadingNotice.begin = begin\n"
         "sys.argv = ['crowdsweep', 'plan', 'x.yaml']\n"
         "__main__.main()\n"
     )

@@ -9,7 +9,7 @@ from journals import folded, made_up_sweep, made_up_trials
 from crowdsweep.analysis.trial_table import results_table
 from crowdsweep.metrics.shown import show_score
 from crowdsweep.studies.axis import AxisPoint, along_axis
-from crowdsweep.studies.contract import check_settings
+from crowdsweep.studies.contract import StudyResults, check_settings
 from crowdsweep.studies.groups import Group
 from crowdsweep.studies.labels_needed import cheaper_matches, loss_of, need_of
 from crowdsweep.studies.redundancy import TEMPLATE, summarise
@@ -117,7 +117,7 @@ def test_tile_chart_and_table_tell_the_same() -> None:
     def known(keys: Sequence[str], metric: str) -> Mapping[str, np.ndarray]:
         return {key: items[key] for key in keys} if metric == METRIC else {}
 
-    report = summarise(table, check_settings(TEMPLATE, {"labels_per_item": [1]}), known)
+    report = summarise(StudyResults(table=table, item_scores=known), check_settings(TEMPLATE, {"labels_per_item": [1]}))
     found = along_axis(table, "redundancy", [METRIC], known)["d"]["a"][1].estimate(METRIC)
     assert found is not None
     assert found.n_items == 30

@@ -249,8 +249,7 @@ def test_a_sweep_packs_the_points_of_a_search_and_no_number_depends_on_it() -> N
     found: dict[int, dict[str, dict[str, float]]] = {}
     for pack, sizes in ((1, {1}), (3, {3}), (12, {6, 12})):
         plan, journal = make_plan(config_of(models=[search], sampler={"kind": "random"}, pack=pack)), MemoryJournal()
-        searching = partial(searcher_of, sampler=plan.config.sampler)
-        run = partial(drive, plan, score=by_share, slots=1, make_searcher=searching)
+        run = partial(drive, plan, score=by_share, slots=1, make_searcher=searcher_of)
         with pytest.raises(Killed):
             run(journal, die_after=17)
         written = len(journal.state.results)

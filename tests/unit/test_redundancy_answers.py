@@ -21,7 +21,7 @@ from crowdsweep.errors import SweepFileError
 from crowdsweep.metrics.metric_table import HELDOUT
 from crowdsweep.record.journal import Journal
 from crowdsweep.studies.axis import AxisPoint
-from crowdsweep.studies.contract import StudyNumber, StudyReport, check_settings, expand_study
+from crowdsweep.studies.contract import StudyNumber, StudyReport, StudyResults, check_settings, expand_study
 from crowdsweep.studies.groups import Group, labels_per_item, n_items_of
 from crowdsweep.studies.labels_needed import match_of, need_of, reach_of
 from crowdsweep.studies.more_labels import fitted_law
@@ -75,7 +75,7 @@ def report(curves: Mapping[str, Mapping[int | None, float]], *, adaptive: bool =
     def known(keys: Sequence[str], metric: str) -> Mapping[str, np.ndarray]:
         return {key: items[place[key]] for key in keys} if metric == METRIC else {}
 
-    return summarise(table, check_settings(TEMPLATE, knobs), known)
+    return summarise(StudyResults(table=table, item_scores=known), check_settings(TEMPLATE, knobs))
 
 
 def numbers(found: StudyReport, quantity: str, about: str, model: str = "a") -> list[StudyNumber]:
@@ -249,7 +249,7 @@ def test_all_labels_are_called_by_their_number(sizes: Mapping[int | None, float]
         metrics = [{METRIC: 0.6 if labels else 0.8, "n_annotations": size} for _ in range(3)]
         events += made_up_trials("a", "d", metrics, dataset_params={} if labels is None else {"redundancy": labels})
     table = results_table(folded(made_up_sweep(events, models=[{"name": "a", "label": "a", "params": {}}])))
-    found = summarise(table, check_settings(TEMPLATE, {"target": 0.7, "price_per_label": 1}))
+    found = summarise(StudyResults(table=table), check_settings(TEMPLATE, {"target": 0.7, "price_per_label": 1}))
     (means,) = [table for table in found.tables if table.title == "d: test accuracy, %"]
     five = "5 (about 4.6)" if sizes[5] == 4600.0 else "5"
     assert [row[0] for row in means.rows] == ["1", five, words]
@@ -268,7 +268,9 @@ def test_each_dataset_has_its_target_and_its_row() -> None:
             metrics = [{METRIC: share, "n_annotations": 100.0 * (labels or 3)} for _ in range(3)]
             events += made_up_trials("a", dataset, metrics, dataset_params=params)
     table = results_table(folded(made_up_sweep(events, models=[{"name": "a", "label": "a", "params": {}}])))
-    found = summarise(table, check_settings(TEMPLATE, {"target": {"d": 0.5, "e": 0.85}, "price_per_label": 1}))
+    found = summarise(
+        StudyResults(table=table), check_settings(TEMPLATE, {"target": {"d": 0.5, "e": 0.85}, "price_per_label": 1})
+    )
     reached = "(test accuracy) is reached with the fewest labels by a"
     assert found.findings[:2] == [  # the first of each dataset before the second of any
         f"d: 50.0 % {reached}: 1 label per item (none that was tried is sure).",
@@ -283,7 +285,7 @@ def test_each_dataset_has_its_target_and_its_row() -> None:
     ]
     assert {row["last step: cost of a point"] for row in rows} == {"1 → all (3): 10.00"}
     alone = table.filter(pyarrow.compute.field("dataset") == "d")
-    found = summarise(alone, check_settings(TEMPLATE, {"target": {"d": 0.5}}))
+    found = summarise(StudyResults(table=alone), check_settings(TEMPLATE, {"target": {"d": 0.5}}))
     assert not any(one.title.startswith("In short") for one in found.tables)
 
 
@@ -348,7 +350,7 @@ def test_without_gold_held_out_answers_stand_for_it_and_what_they_cannot_say_is_
         metrics = [{HELDOUT: value + 0.001 * seed, "n_annotations": 90.0 * (labels or 10)} for seed in range(3)]
         events += made_up_trials("a", "d", metrics, dataset_params={} if labels is None else {"redundancy": labels})
     table = results_table(folded(made_up_sweep(events, models=[{"name": "a", "label": "a", "params": {}}])))
-    found = summarise(table, check_settings(TEMPLATE, {"target": 0.9, "price_per_label": 1}))
+    found = summarise(StudyResults(table=table), check_settings(TEMPLATE, {"target": 0.9, "price_per_label": 1}))
     assert any("Where there is no gold, held-out answers take its place" in note for note in found.notes)
     assert any("cost of 0.01 nats" in column for table in found.tables for column in table.columns)
     assert not any("90.0 %" in finding for finding in found.findings)

@@ -62,7 +62,7 @@ def test_another_version_is_another_search(monkeypatch: pytest.MonkeyPatch) -> N
     searched = {"name": "majority-vote", "search": "default"}
     keys: set[str] = set()
     for version in (1, 2, 3):
-        monkeypatch.setattr("crowdsweep.sweep.plan.data_version", lambda *_, version=version: version)
+        monkeypatch.setattr("crowdsweep.sweep.cells.data_version", lambda *_, version=version: version)
         keys.add(make_plan(config_of("anesthesia", model=searched)).searches[0].key)
     assert len(keys) == 3
 

@@ -275,7 +275,7 @@ def test_points_of_another_version_of_the_model_are_not_told(first: Path, monkey
         ({"kind": "random", "warm_start": ["x"]}, r"sampler\.warm_start: .* a sampler that learns .*random"),
         ({"warm_start": "x"}, r"sampler\.warm_start: expected .*list"),
         ({"warm_start": [3]}, r"sampler\.warm_start"),
-        ({"warm_start": ["a/x", "b/x"]}, r"warm_start\.1: a record called 'x' stands at sampler\.warm_start\.0"),
+        ({"warm_start": ["a/x", "b/x"]}, r"warm_start\.1: a record called 'x' is already at sampler\.warm_start\.0"),
         ({"warm_start": ["ftp://a/x"]}, r"sampler\.warm_start\.0: ftp://"),
         ({"warm_start": ["~nobody-here/x"]}, r"sampler\.warm_start\.0: "),
     ],
