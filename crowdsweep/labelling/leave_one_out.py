@@ -110,7 +110,7 @@ class _Rows:
 
     code: Codes
     place: Int64[np.ndarray, " rows"]
-    own: Int64[np.ndarray, " rows"]
+    own: Int[np.ndarray, " rows"]
 
 
 def leave_one_out_answers(questions: Questions, matrices: Matrices | None) -> Callable[[], Iterator[Answers]]:
@@ -143,7 +143,7 @@ def leave_one_out_answers(questions: Questions, matrices: Matrices | None) -> Ca
 
 
 def total_and_said(
-    questions: Questions, matrices: Matrices, code: Codes, own: Sequence[Int64[np.ndarray, " _"]]
+    questions: Questions, matrices: Matrices, code: Codes, own: Sequence[Int[np.ndarray, " _"]]
 ) -> tuple[Float64[np.ndarray, "questions answers"], list[Float64[np.ndarray, "_ answers"]]]:
     """Returns the log-evidence of all answers together for each question, and that of each of these rows, by annotator.
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Int, Int64
 from scipy import special, stats
 
 from crowdsweep.labelling.leave_one_out import Matrices, total_and_said
@@ -107,13 +107,13 @@ def excess_agreement(questions: Questions, matrices: Matrices, names: Sequence[s
 
 def _with_most(
     questions: Questions, asked: Bool[np.ndarray, " rows"]
-) -> tuple[Int64[np.ndarray, " annotators"], list[Int64[np.ndarray, " _"]]]:
+) -> tuple[Int64[np.ndarray, " annotators"], list[Int[np.ndarray, " _"]]]:
     """Returns the annotators with most of the rows in `asked` whose answers are certain, and for each of them the rows
     of first answers to questions."""
     asked = asked & (questions.certainty >= _CERTAIN)
     active, answers = np.unique(questions.annotator[asked], return_counts=True)
     most = np.sort(active[np.argsort(-answers, kind="stable")[:_MOST]]).astype(np.int64)
-    own: list[Int64[np.ndarray, " _"]] = []
+    own: list[Int[np.ndarray, " _"]] = []
     order, code, ends = questions.by_annotator
     for place in np.searchsorted(code, most):
         rows = order[ends[place - 1] if place else 0 : ends[place]]

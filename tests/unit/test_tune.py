@@ -178,7 +178,9 @@ def test_a_tuner_trains_models_under_its_schedulers(ray_cluster: object, tmp_pat
     assert len(frames) == 4
     for frame in frames:
         assert frame is not None
-        assert frame["step"].is_monotonic_increasing
+        goes_back = frame["step"][frame["step"].diff() < 0]
+        # Only where a trial takes over another's checkpoint, which was written after a multiple of three steps.
+        assert goes_back.empty if kind == "asha" else ((goes_back - 1) % 3 == 0).all()
         assert {"dev_accuracy", "dev_accuracy_sd"} <= set(frame.columns)
     ends = [int(frame["step"].iloc[-1]) for frame in frames if frame is not None]
     assert max(ends) == 12
