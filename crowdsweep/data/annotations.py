@@ -314,7 +314,7 @@ class Annotations:
 
 def grouped(
     codes: Int[np.ndarray, " rows"], n_codes: int
-) -> tuple[Int32[np.ndarray, " rows"], Int32[np.ndarray, " pointers"]]:
+) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, " pointers"]]:
     """Returns the row numbers ordered by code, equal codes in their order, and where the rows of each code begin and
     the last end. By counting: O(rows + codes)."""
     entries = (np.ones(len(codes), dtype=np.int8), codes, np.arange(len(codes) + 1, dtype=np.int32))

@@ -23,8 +23,8 @@ def crowd():
     """Annotators who overlook a third of what applies, and seldom choose what does not."""
     random = np.random.default_rng(4)
     truth = random.random((N_ITEMS, N_CLASSES)) < (0.1, 0.2, 0.3, 0.4)
-    item = np.repeat(np.arange(N_ITEMS), PER_ITEM)
-    annotator = np.concatenate([random.permutation(N_ANNOTATORS)[:PER_ITEM] for _ in range(N_ITEMS)])
+    item = np.repeat(np.arange(N_ITEMS, dtype=np.int32), PER_ITEM)
+    annotator = np.concatenate([random.permutation(N_ANNOTATORS)[:PER_ITEM] for _ in range(N_ITEMS)]).astype(np.int32)
     draw = random.random((len(item), N_CLASSES))
     chosen = np.where(truth[item], draw < 0.66, draw < 0.03)
     answers = {"item": item, "annotator": annotator, "n_items": N_ITEMS, "n_annotators": N_ANNOTATORS}
