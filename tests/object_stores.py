@@ -109,6 +109,22 @@ def place(prefix: str, *, scheme: str = "s3", bucket: str = BUCKET) -> StoreUri:
 @contextmanager
 def served_seaweedfs(folder: Path) -> Generator[str]:
     """Serves S3 by SeaweedFS, a real server with its own disk, on loopback; yields its URL."""
+    for further in (True, True, False):
+        server, url = _begun_seaweedfs(folder)
+        try:
+            _make_bucket_when_it_listens(server, url, folder / "log")
+            break
+        except RuntimeError:  # another test's server may have taken a port meanwhile
+            _end(server)
+            if not further:
+                raise
+    try:
+        yield url
+    finally:
+        _end(server)
+
+
+def _begun_seaweedfs(folder: Path) -> tuple["subprocess.Popen[bytes]", str]:
     master, volume, filer, s3 = map(str, free_ports(4))
     words = ["server", "-dir", str(folder), "-ip", "127.0.0.1", "-ip.bind", "127.0.0.1", "-s3", "-filer"]
     words += ["-master.port", master, "-volume.port", volume, "-filer.port", filer, "-s3.port", s3]
@@ -116,21 +132,23 @@ def served_seaweedfs(folder: Path) -> Generator[str]:
     weed = Path(sys.executable).with_name("weed")
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen([weed, *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder)
-    url = f"http://127.0.0.1:{s3}"
-    try:
-        until = time.monotonic() + 120
-        while True:
-            try:
-                make_bucket(url)
-                break
-            except OSError:
-                if server.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError((folder / "log").read_text()[-2000:]) from None
-                time.sleep(0.2)
-        yield url
-    finally:
-        server.kill()
-        server.wait()
+    return server, f"http://127.0.0.1:{s3}"
+
+
+def _make_bucket_when_it_listens(server: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    until = time.monotonic() + 120
+    while True:
+        try:
+            return make_bucket(url)
+        except OSError:
+            if server.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(log.read_text()[-2000:]) from None
+            time.sleep(0.2)
+
+
+def _end(server: "subprocess.Popen[bytes]") -> None:
+    server.kill()
+    server.wait()
 
 
 def free_ports(number: int) -> list[int]:
