@@ -72,8 +72,8 @@ def _drawn(low: float, high: float, at: Callable[[float], float]) -> sample.Floa
 
 
 def _log_steps(dimension: Steps) -> sample.Float:
-    low, ratio = dimension.low, dimension.high / dimension.low
-    return _drawn(low, dimension.high, lambda at: dimension.at(dimension.position(low * ratio**at)))
+    low, high = float(dimension.low), float(dimension.high)
+    return _drawn(low, high, lambda at: dimension.at(dimension.position(low * (high / low) ** at)))
 
 
 def _normal(dimension: Normal) -> sample.Float:
