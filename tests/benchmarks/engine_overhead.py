@@ -12,7 +12,7 @@ after another in each of three rounds, so that other work on the machine meets a
                metrics and dataset into the same database: no client of MLflow writes a run in less. Processor time
     mirror     what we write of the same trials, cells among them. Processor time
 
-Promised: engine - actor <= 4 ms per trial, with one trial a batch too; tune >= 8 × engine; mlflow - engine <= 50 ms;
+Promised: engine - actor <= 4 ms per trial, with one trial per batch too; tune >= 8 × engine; mlflow - engine <= 50 ms;
 mirror <= 1.3 × bare.
 """
 

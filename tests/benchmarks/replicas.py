@@ -158,8 +158,7 @@ def search_of(model: str, points: int, seeds: int, pack: int) -> tuple[float, li
     begun = processor_seconds()
     with tempfile.TemporaryDirectory() as folder, closing(Journal(Path(folder))) as journal:
         with closing(InlineExecutor(plan.bases)) as executor:
-            searcher = partial(searcher_of, sampler=config.sampler)
-            outcome = run_sweep(plan, executor=executor, journal=journal, make_searcher=searcher)
+            outcome = run_sweep(plan, executor=executor, journal=journal, make_searcher=searcher_of)
             cost = processor_seconds() - begun
         if (outcome.status, outcome.failed) != ("done", 0):
             raise RuntimeError(f"the sweep did not end well: {outcome}")

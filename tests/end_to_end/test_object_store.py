@@ -93,7 +93,7 @@ def test_a_sweep_from_run_to_labels(
     command("repair", store)
     assert "sound" in capsys.readouterr().out
     command("ui", store, code=2)
-    assert "MLflow's database cannot" in capsys.readouterr().err
+    assert "MLflow's database cannot be stored in an object store" in capsys.readouterr().err
     command("mirror", store, code=2)
     assert "give tracking.uri or MLFLOW_TRACKING_URI" in capsys.readouterr().err
     command("stop", store, code=2)

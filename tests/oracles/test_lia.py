@@ -26,10 +26,10 @@ from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 
 
-@pytest.mark.parametrize(("questions", "classes", "latent"), [(1, 3, 1), (1, 2, 4), (5, 2, 2)])
-def test_confusions_are_the_inner_product_of_exponentials_normalised(questions, classes, latent):
+def cells_and_network(questions, classes, latent):
+    """The numbers of a matrix, and functions of three features that have so many cells."""
     cells = questions * classes**2 * latent
-    network = LiaNetwork(
+    return cells, LiaNetwork(
         classes=NamedNetwork(name="items", network=DenseNetwork(widths=(3, questions * classes + cells))),
         difficulty=None,
         describing=None,
@@ -38,6 +38,11 @@ def test_confusions_are_the_inner_product_of_exponentials_normalised(questions, 
         latent=latent,
         width=2,
     )
+
+
+@pytest.mark.parametrize(("questions", "classes", "latent"), [(1, 3, 1), (1, 2, 4), (5, 2, 2)])
+def test_confusions_are_the_inner_product_of_exponentials_normalised(questions, classes, latent):
+    cells, network = cells_and_network(questions, classes, latent)
     rng = np.random.default_rng(cells)
     hard, able = rng.normal(0, 2, (2, 6, questions, classes, classes, latent))
     together = torch.from_numpy((hard + able).reshape(1, 6, -1)).transpose(1, 2)
@@ -258,16 +263,7 @@ def test_expected_and_marginal_losses_are_those_of_explicit_loops():
 @pytest.mark.parametrize("objective", ["expectation", "composite", "joint"])
 @pytest.mark.parametrize(("questions", "classes", "latent"), [(1, 3, 1), (2, 2, 2)])
 def test_written_slopes_are_those_of_the_losses(objective, questions, classes, latent):
-    cells = questions * classes**2 * latent
-    network = LiaNetwork(
-        classes=NamedNetwork(name="items", network=DenseNetwork(widths=(3, questions * classes + cells))),
-        difficulty=None,
-        describing=None,
-        n_questions=questions,
-        n_classes=classes,
-        latent=latent,
-        width=2,
-    )
+    cells, network = cells_and_network(questions, classes, latent)
     rng = np.random.default_rng(cells)
     rows = Annotations.of(
         item=np.repeat(np.arange(4), 3),
