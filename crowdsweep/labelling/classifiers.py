@@ -25,7 +25,8 @@ from crowdsweep.labelling.classifier_files import (
     read_weights,
 )
 from crowdsweep.models.classifier import NetworkPredictor
-from crowdsweep.models.contract import Predictor, ScaledPredictor
+from crowdsweep.models.contract import Predictor
+from crowdsweep.models.fitting import ScaledPredictor
 from crowdsweep.models.joint._em_with_network import Reordered
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.scaling import Scale

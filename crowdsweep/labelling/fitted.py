@@ -18,7 +18,8 @@ from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.labelling.many_classes import MANY_CLASSES
 from crowdsweep.models import registered
 from crowdsweep.models._votes import agreement, permuted_classes, surely_in_order
-from crowdsweep.models.contract import FitContext, FitResult, Predictor, fit_unchecked
+from crowdsweep.models.contract import FitContext, FitResult, Predictor
+from crowdsweep.models.fitting import fit_unchecked
 from crowdsweep.models.needs import check_needs
 from crowdsweep.models.progress import still_improves
 from crowdsweep.registry.parameters import flat

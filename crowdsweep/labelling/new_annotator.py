@@ -11,7 +11,7 @@ from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.labelling.fitted import AlignedFit, Fitted
 from crowdsweep.labelling.tables import decided
 from crowdsweep.models.clusters import ARRAYS, ClusteredCrowd
-from crowdsweep.models.contract import ScaledPredictor
+from crowdsweep.models.fitting import ScaledPredictor
 
 
 def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) -> pa.Table:

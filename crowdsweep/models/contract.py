@@ -1,7 +1,7 @@
 """The contract of a model: hyper-parameters in a frozen dataclass, data in, a fitted result out.
 
 A model file holds one `@final` frozen dataclass whose fields are its hyper-parameters, and a constant
-`MODEL = ModelInfo(...)`. The class has one of three methods, the others are derived here:
+`MODEL = ModelInfo(...)`. The class has one of three methods, `fitting` derives the others:
 
     fit(data, context) -> FitResult                               one fit
     fit_batch(data, contexts) -> Sequence[FitResult]              many fits at once, on a leading axis of replicas
@@ -9,7 +9,7 @@ A model file holds one `@final` frozen dataclass whose fields are its hyper-para
                                                                   own, which differ in what `ModelInfo.varies` names
 
 The last two may assume that the data sets of one call agree in the numbers of classes and features, and in their texts
-where a network of the model reads them (`fit_all` groups them so); not in the numbers of items, annotators or
+where a network of the model reads them (`fitting` groups them so); not in the numbers of items, annotators or
 annotations. A batched fit equals the same fit alone, to rounding.
 
 **Multi-label data** (`TrainingData.scale`): an annotator's answer to an item is a set of classes (`data.choices`), and
@@ -21,9 +21,8 @@ two by two. Data of a single class are the binary data whose label 1 is "chosen"
 neighbours in its unit and never across units; where it trains on minibatches, these are of whole units.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -41,9 +40,7 @@ from crowdsweep.arrays import (
     RowProbs,
 )
 from crowdsweep.data.dataset import Gold, Items, TrainingData
-from crowdsweep.errors import FitFailed
 from crowdsweep.models.checkpoints import NO_CHECKPOINT, Checkpoint
-from crowdsweep.models.scaling import Scale, standardises
 from crowdsweep.seeds import SeedStream
 
 Need = Literal["features", "annotators", "text", "gold", "order"]
@@ -133,9 +130,9 @@ class ModelInfo:
             model: the instance.
             items: of the data, where they are known: what is read may depend on them (`network: auto`).
         """
-        stated = _stated_needs(model, items)
+        stated = stated_needs(model, items)
         try:
-            default = _stated_needs(self.model())
+            default = stated_needs(self.model())
         except TypeError:  # a hyper-parameter without a default
             default = stated
         return (self.needs - (default - stated)) | (stated - default)
@@ -154,22 +151,6 @@ class Predictor(Protocol):
     def predict(self, items: Items, use: str) -> ItemProbs:
         """Returns class probabilities (multi-label: independent ones)."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ScaledPredictor:
-    """A predictor that was trained on standardised features, with their scale."""
-
-    predictor: Predictor
-    scale: Scale
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return self.predictor.uses
-
-    def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities."""
-        return self.predictor.predict(self.scale.items(items), use)
 
 
 @runtime_checkable
@@ -338,147 +319,10 @@ class FollowsItems(Protocol):
         ...
 
 
-def _stated_needs(record: Any, items: Items | None = None) -> frozenset[Need]:
+def stated_needs(record: Any, items: Items | None = None) -> frozenset[Need]:
     """Returns what a record and those that it holds say that they need."""
     own = record.needs() if isinstance(record, StatesNeeds) else frozenset[Need]()
     if items is not None and isinstance(record, FollowsItems):
         own = record.needs_on(items)
     held = [getattr(record, part.name) for part in fields(record)] if is_dataclass(record) else []
-    return own.union(*(_stated_needs(part, items) for part in held if is_dataclass(part)))
-
-
-def fit_all(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-    """Fits one model to many data sets, as one batch where it can.
-
-    Raises:
-        FitFailed: a result has the wrong shape or is not finite; the message does not say which one of a batch.
-    """
-    results = fit_unchecked(model, data, contexts)
-    for result, part in zip(results, data, strict=True):
-        check_item_probs(result.item_probs, part)
-    return results
-
-
-def fit_one(model: Model, data: TrainingData, context: FitContext) -> FitResult:
-    """Fits one model to one data set.
-
-    Raises:
-        FitFailed: the result has the wrong shape or is not finite.
-    """
-    return fit_all(model, [data], [context])[0]
-
-
-def fit_unchecked(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-    """Fits as `fit_all` does without checking the results; the caller can then say whose result is bad.
-
-    Raises:
-        FitFailed: the model returned something else than a `FitResult`.
-    """
-    return fit_points([model] * len(data), data, contexts)
-
-
-def fit_points(
-    models: Sequence[Model], data: Sequence[TrainingData], contexts: Sequence[FitContext]
-) -> list[FitResult]:
-    """Fits as `fit_unchecked` does, a model to each data set, as one batch where it can.
-
-    Args:
-        models: of one class, equal but for what it `varies`.
-        data: one for each.
-        contexts: one for each.
-
-    Raises:
-        FitFailed: the model returned something else than a `FitResult`.
-    """
-    if not models:
-        return []
-    model, results = models[0], dict[int, FitResult]()
-    if not isinstance(model, FitsPoints) and any(other is not model and other != model for other in models):
-        raise TypeError(f"{type(model).__name__} has no `fit_points`: expected equal models in one batch")
-    if not isinstance(model, (FitsMany, FitsPoints)):
-        results = dict(enumerate(_fit_group(models, data, contexts)))
-    else:
-        reads_texts = any("text" in _stated_needs(model, part.items) for part in data[:1])
-        groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-        for index, part in enumerate(data):
-            n_features = 0 if part.items.features is None else part.items.features.shape[1]
-            texts = _texts(part.items) if reads_texts else None
-            groups[part.n_classes, n_features, texts].append(index)
-        for members in groups.values():
-            own, parts = [models[i] for i in members], [data[i] for i in members]
-            fitted = _fit_group(own, parts, [contexts[i] for i in members])
-            results.update(zip(members, fitted, strict=True))
-    for result in results.values():
-        if not isinstance(result, FitResult):  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
-            raise FitFailed(f"expected a FitResult from the fit, got {type(result).__name__[:100]}")
-    return [results[i] for i in range(len(data))]
-
-
-def _fit_group(
-    models: Sequence[Model], data: Sequence[TrainingData], contexts: Sequence[FitContext]
-) -> Sequence[FitResult]:
-    """Fits what can be fitted together, on standardised features where the model asks for them."""
-    features = {id(part): part.items.features for part in data} if standardises(models[0]) else {}
-    scales = {key: Scale.for_networks(found) for key, found in features.items() if found is not None}
-    if not scales or len(scales) < len(features):
-        return _fit(models, data, contexts)
-    scaled = {id(part): scales[id(part)].training(part) for part in data}  # what comes twice is held once
-    own = [scales[id(part)] for part in data]
-    rescaled = [replace(one, report=_ScaledReport(one.report, scale)) for one, scale in zip(contexts, own, strict=True)]
-    fitted = _fit(models, [scaled[id(part)] for part in data], rescaled)
-    return [_on_scale(result, scale) for result, scale in zip(fitted, own, strict=True)]
-
-
-def _fit(models: Sequence[Model], data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> Sequence[FitResult]:
-    model = models[0]
-    if isinstance(model, FitsPoints):
-        return model.fit_points(models, data, contexts)
-    if isinstance(model, FitsMany):
-        return model.fit_batch(data, contexts)
-    return [model.fit(part, context) for part, context in zip(data, contexts, strict=True)]
-
-
-def _on_scale(result: FitResult, scale: Scale) -> FitResult:
-    if not isinstance(result, FitResult) or result.predictor is None:  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
-        return result
-    own: UnseenLabelProbs | None = result.unseen_label_probs
-    if own is not None:
-        own = _read_on(scale, own)
-    predictor = ScaledPredictor(predictor=result.predictor, scale=scale)
-    return replace(result, predictor=predictor, unseen_label_probs=own)
-
-
-def _read_on(scale: Scale, label_probs: UnseenLabelProbs) -> UnseenLabelProbs:
-    return lambda items, item, annotator: label_probs(scale.items(items), item, annotator)
-
-
-@dataclass(frozen=True, eq=False)
-class _ScaledReport:
-    """A `Report` whose predictors take items with unscaled features."""
-
-    report: Report
-    scale: Scale
-
-    def __call__(self, step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
-        if predictor is None:
-            return self.report(step, objective)
-        return self.report(step, objective, lambda: ScaledPredictor(predictor=predictor(), scale=self.scale))
-
-
-def _texts(items: Items) -> tuple[Any, ...]:
-    """Returns a key that is equal for data sets whose networks on texts have the same inputs and vocabulary."""
-    parts = (None if texts is None else tuple(texts) for texts in (items.text, items.text_b))
-    return (*parts, None if items.unit is None else items.unit.tobytes())
-
-
-def check_item_probs(item_probs: np.ndarray, data: TrainingData) -> None:
-    """Checks that a fit labels the items that it was given.
-
-    Raises:
-        FitFailed: the item probabilities have the wrong shape or are not finite.
-    """
-    expected = (data.n_items, data.n_classes)
-    if item_probs.shape != expected:
-        raise FitFailed(f"expected item probabilities of shape {expected}, got {item_probs.shape}")
-    if item_probs.size and not np.isfinite([item_probs.min(), item_probs.max()]).all():  # a NaN is both
-        raise FitFailed("item probabilities are not finite: the fit diverged; lower the learning rate, or smooth more")
+    return own.union(*(stated_needs(part, items) for part in held if is_dataclass(part)))

@@ -12,7 +12,7 @@ learn by steps of one size, read it with two bounds (`Scale.for_networks`):
   keeps the length of an item's row what it is with 40. Dimensions of an embedding keep a scale each.
 
 `standardise` decides (`Classifier`): null, the default, means yes, unless `protocol: paper` keeps the paper's features.
-`contract.fit_unchecked` does it, so that no such model sees features as they came, and every predictor that it hands
+`fitting.fit_unchecked` does it, so that no such model sees features as they came, and every predictor that it hands
 out carries the scale.
 """
 

@@ -100,7 +100,7 @@ def train_classifiers(
 
     Args:
         classifier: settings.
-        jobs: of data that agree in what `contract.fit_all` sees to.
+        jobs: of data that agree in what `fitting.fit_all` sees to.
         schedule: how long.
         device: where everything is held.
         network: if not the classifier's own, with as many outputs as there are classes.

@@ -19,7 +19,8 @@ import numpy as np
 from crowdsweep.data.dataset import Gold, TrainingData, TrialData
 from crowdsweep.engine.worker import Forkserver, WorkerDied
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, FitsMany, FitsPoints, ModelInfo, Predictor, fit_unchecked
+from crowdsweep.models.contract import FitContext, FitResult, FitsMany, FitsPoints, ModelInfo, Predictor
+from crowdsweep.models.fitting import fit_unchecked
 from crowdsweep.registry.parameters import build
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.model_calls import ModelFault, guarded

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from crowdsweep.models.contract import FitResult, Model, ModelInfo, fit_one
+from crowdsweep.models.contract import FitResult, Model, ModelInfo
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.testing.model_fits import (
     RecordedCheckpoint,
     context_for,

@@ -14,7 +14,8 @@ from crowdsweep.arrays import read_only
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Gold, Items, TrainingData, Validation
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitResult, ModelInfo, fit_all, fit_one
+from crowdsweep.models.contract import FitResult, ModelInfo
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.model_fits import context_for, must, must_be_valid
 from crowdsweep.testing.promises import check

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from crowdsweep.models.contract import FitResult, Model, ModelInfo, fit_all
+from crowdsweep.models.contract import FitResult, Model, ModelInfo
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.testing.model_fits import context_for, fitted_numbers, must, short_model
 from crowdsweep.testing.pretend_device import PretendDevice, pretend_device
 from crowdsweep.testing.promises import check

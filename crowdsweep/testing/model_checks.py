@@ -20,16 +20,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Gold
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.models import registered
-from crowdsweep.models.contract import (
-    DataShape,
-    FitContext,
-    FitResult,
-    FitsPoints,
-    ModelInfo,
-    fit_all,
-    fit_one,
-    fit_points,
-)
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, FitsPoints, ModelInfo
+from crowdsweep.models.fitting import fit_all, fit_one, fit_points
 from crowdsweep.search.space import Space
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing import checkpoint_checks as checkpoint_checks  # noqa: PLC0414 - adds its check to the table

@@ -10,7 +10,8 @@ import numpy as np
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models import registered
 from crowdsweep.models.checkpoints import TrainingState
-from crowdsweep.models.contract import AnnotatorModel, FitContext, FitResult, ModelInfo, Predictor, fit_one
+from crowdsweep.models.contract import AnnotatorModel, FitContext, FitResult, ModelInfo, Predictor
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.small_data import SmallData, small_data
 

@@ -22,7 +22,8 @@ from crowdsweep.data.choices import choices_of
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.metrics.metric_table import ACCURACY, ITEM_METRICS, ScoredItems, repeats_votes
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.record.array_names import BASELINES, CLASSES, HISTOGRAM, MARGINAL, UNIFORM
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.scoring import scored_part

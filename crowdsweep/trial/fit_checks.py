@@ -13,7 +13,8 @@ import numpy as np
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models.contract import FitResult, check_item_probs
+from crowdsweep.models.contract import FitResult
+from crowdsweep.models.fitting import check_item_probs
 from crowdsweep.trial.model_calls import ModelFault, guarded, legible
 
 ROUNDING = 1e-6

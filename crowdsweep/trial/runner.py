@@ -19,7 +19,8 @@ from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import DataError, FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.checkpoints import NO_CHECKPOINT, CheckpointRefused
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, ModelInfo, Need, Predictor, fit_points
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, ModelInfo, Need, Predictor
+from crowdsweep.models.fitting import fit_points
 from crowdsweep.models.needs import check_needs
 from crowdsweep.record.artifacts import within_limit
 from crowdsweep.record.events import TrialProgressed

@@ -29,7 +29,8 @@ from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.metrics.items import accuracy_of_each
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 
 # Our models, and crowd-kit's of the same name if it has one.

@@ -28,7 +28,8 @@ from sklearn.base import BaseEstimator
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, fit_one
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 
 N_ITEMS, N_ANNOTATORS, N_CLASSES, PER_ITEM = 36_000, 10_000, 10, 5

@@ -33,7 +33,8 @@ from crowdsweep.data.dataset import CrowdDataset, TrainingData
 from crowdsweep.metrics.heldout import heldout_loglik
 from crowdsweep.metrics.items import accuracy_of_each
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, fit_all
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.seeds import SeedStream
 from crowdsweep.sweep.starter.choices import choose, facts_of
 

@@ -33,7 +33,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Gold, Items, TrainingData
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.seeds import SeedStream
 
 SIMULATED = ("wine", "breast_cancer", "digits")

@@ -18,7 +18,8 @@ import numpy as np
 from crowdsweep.data import catalogue, splits
 from crowdsweep.metrics.distributions import kl_of_each
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 
 CLUSTERS = {"item_clusters": 14, "annotator_clusters": 11}

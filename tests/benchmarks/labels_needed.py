@@ -26,7 +26,8 @@ from crowdsweep.data.dataset import CrowdDataset, TrialData
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.metrics.items import accuracy_of_each
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.axis import AxisPoint
 from crowdsweep.studies.groups import Group

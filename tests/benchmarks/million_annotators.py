@@ -51,7 +51,8 @@ def measure(model: str, size: str) -> dict[str, Any]:
     from crowdsweep.data import catalogue, splits
     from crowdsweep.errors import CrowdsweepError
     from crowdsweep.models import registered
-    from crowdsweep.models.contract import FitContext, fit_one
+    from crowdsweep.models.contract import FitContext
+    from crowdsweep.models.fitting import fit_one
     from crowdsweep.seeds import SeedStream
 
     begun = time.perf_counter()

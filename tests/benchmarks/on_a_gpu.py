@@ -24,7 +24,8 @@ from crowdsweep.data import catalogue, splits
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models import devices, registered
-from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.seeds import SeedStream
 
 TESTS = Path(__file__).parents[1] / "unit" / "test_on_a_gpu.py"

@@ -40,7 +40,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Items, TrainingData
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.result import TrialResult
 from crowdsweep.record.spec import TrialSpec

@@ -20,7 +20,8 @@ import numpy as np
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.seeds import SeedStream
 
 DRAWS = 20

@@ -25,7 +25,8 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.on_disk.folder import read_folder
 from crowdsweep.data.splits import prepare
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.contract import Proposal, Sampler
 from crowdsweep.search.searchers import make_searcher

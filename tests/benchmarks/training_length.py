@@ -24,7 +24,8 @@ from scipy import stats
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.dataset import CrowdDataset, EvaluationSet
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, Predictor, fit_all
+from crowdsweep.models.contract import FitContext, Predictor
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.seeds import SeedStream
 
 MOMENTS = (20, 50, 100, 200, 400, 700, 1000, 1500, 2000, 5000)

@@ -8,7 +8,8 @@ import tiny
 from tiny import tag_vote
 
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.model_checks import Check, model_checks
 from crowdsweep.testing.scale_checks import sequence_data

@@ -10,7 +10,8 @@ from crowdsweep.data.dataset import TrainingData, TrialData
 from crowdsweep.metrics.distributions import kl_of_each
 from crowdsweep.metrics.items import accuracy_of_each
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, fit_one
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.scoring import score, scored_items
 

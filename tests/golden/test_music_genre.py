@@ -10,7 +10,8 @@ import pytest
 from crowdsweep.data import catalogue, splits
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, fit_all
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.seeds import SeedStream
 
 TOLERANCE = 4.0

@@ -6,7 +6,8 @@ import pytest
 from crowdsweep.data import catalogue
 from crowdsweep.data.splits import prepare
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.trial.scoring import score, scored_items
 

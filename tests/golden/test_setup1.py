@@ -15,7 +15,8 @@ import pytest
 from crowdsweep.data import catalogue
 from crowdsweep.data.splits import prepare
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.seeds import SeedStream
 
 DRAWS = 10

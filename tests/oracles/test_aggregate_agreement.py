@@ -11,7 +11,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.metrics.items import accuracy_of_each
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, fit_one
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 
 KINDS = [{}, {"weights": True}, {"soft": True}]

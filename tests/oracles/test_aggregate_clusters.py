@@ -14,7 +14,8 @@ from crowdsweep.models.aggregate._bipartite import ClusterParameters, Edges, Pro
 from crowdsweep.models.aggregate._clustered import GraphPrior, RestartReporter
 from crowdsweep.models.aggregate.pgm_bp import PgmBp, race
 from crowdsweep.models.clusters import Clusters, projected
-from crowdsweep.models.contract import FitContext, fit_one, no_op
+from crowdsweep.models.contract import FitContext, no_op
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 

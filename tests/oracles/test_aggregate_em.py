@@ -24,7 +24,8 @@ from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
 from crowdsweep.models.aggregate.multinomial import Multinomial
 from crowdsweep.models.aggregate.one_coin import OneCoin
-from crowdsweep.models.contract import FitContext, FitResult, fit_all, fit_one
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.small_data import small_data
 

@@ -15,7 +15,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.metrics.items import accuracy_of_each
 from crowdsweep.models import registered
 from crowdsweep.models.aggregate.mmce import SoftmaxAnnotators
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 
 KINDS = [{}, {"weights": True}, {"soft": True}]

@@ -16,7 +16,8 @@ from crowdsweep.models.aggregate._bipartite import Edges
 from crowdsweep.models.aggregate._clustered import GraphPrior
 from crowdsweep.models.aggregate.pgm_annealing import PgmAnnealing
 from crowdsweep.models.clusters import ClusteredCrowd
-from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 

@@ -7,7 +7,8 @@ import torch
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._answers import ActiveAnswers
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.joint._em_with_network import NetworkEM
 from crowdsweep.models.joint._label_clusters import Starts
 from crowdsweep.models.joint.cmm import CMM, GroupedCrowd

@@ -6,7 +6,8 @@ import pytest
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.models import registered
 from crowdsweep.models._em import stack
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.two_stage.crowdlab import weigh
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.small_data import small_data

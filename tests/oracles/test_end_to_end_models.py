@@ -13,9 +13,10 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.metrics.annotators import js_annotators
 from crowdsweep.models._answers import ActiveAnswers
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.contract import FitContext
 from crowdsweep.models.end_to_end import EndToEnd, Rows
 from crowdsweep.models.end_to_end_fitted import TrainedAnnotators
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.models.joint import conal, crowd_layer
 from crowdsweep.models.joint._matrix_rows import confident_logits, log_columns
 from crowdsweep.models.joint.speelfc import Speelfc

@@ -12,7 +12,8 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._answers import StackedAnswers
 from crowdsweep.models._batches import Batch, blocks_of
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.models.joint._ldl_network import HEADS, LdlNetwork, followed
 from crowdsweep.models.joint._ldl_training_set import training_set
 from crowdsweep.models.joint.ldl_nm import LdlNm

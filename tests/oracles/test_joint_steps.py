@@ -10,7 +10,8 @@ import torch
 from crowdsweep.arrays import LOG_FLOOR
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models.contract import FitContext, fit_all, fit_one, fit_unchecked
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all, fit_one, fit_unchecked
 from crowdsweep.models.joint._label_clusters import LabelPoints, Starts
 from crowdsweep.models.joint.cmm import CMM, GroupedAnnotators, GroupedCrowd
 from crowdsweep.models.joint.dl_em import KnownCrowd

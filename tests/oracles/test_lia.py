@@ -12,7 +12,8 @@ from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._batches import Batch, Block, StackedRows
-from crowdsweep.models.contract import FitContext, FitResult, fit_all, fit_one
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.models.joint._lia import LiaTraining
 from crowdsweep.models.joint._lia_answers import Answers, StackedSaid, answers_of
 from crowdsweep.models.joint._lia_loss import LiaLoss

@@ -9,7 +9,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import BadInput
 from crowdsweep.models.aggregate.fmm import FiniteMultinomialMixture, divergence_from, expectation, expected_logs
-from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 

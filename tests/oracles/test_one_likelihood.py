@@ -7,8 +7,9 @@ import pytest
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models.contract import FitContext, FitResult, fit_one
+from crowdsweep.models.contract import FitContext, FitResult
 from crowdsweep.models.end_to_end_fitted import TrainedAnnotators
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream
 

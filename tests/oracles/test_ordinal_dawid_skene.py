@@ -10,7 +10,8 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.metrics.ordinal import errors_in_steps
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.aggregate.ordinal_dawid_skene import OrdinalDawidSkene, neighbours
-from crowdsweep.models.contract import FitContext, FitResult, FitsMany, fit_one
+from crowdsweep.models.contract import FitContext, FitResult, FitsMany
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 
 

@@ -10,7 +10,8 @@ import torch
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.joint._conditional_vae import ConditionalVae
 from crowdsweep.models.joint.semi_lfc import ReplicaCrowd, SemiLfc, bound_of_items
 from crowdsweep.models.networks.values import Values

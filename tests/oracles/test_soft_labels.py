@@ -9,7 +9,8 @@ import torch
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Gold
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.two_stage._hard_and_soft import HardLabels, SoftLabels
 from crowdsweep.models.two_stage.mtl import MTL, SoftLoss, soft_terms
 from crowdsweep.seeds import SeedStream

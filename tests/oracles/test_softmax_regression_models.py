@@ -12,7 +12,8 @@ from crowdsweep.arrays import normalised_rows
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.joint._personal_classifiers import PersonalClassifiers
 from crowdsweep.models.joint._softmax_regression import StandardisedFeatures, log_softmax, maximised
 from crowdsweep.models.joint.pc_gp import FourierFeatures

@@ -12,7 +12,8 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
 from crowdsweep.models.aggregate.one_coin import OneCoin
-from crowdsweep.models.contract import FitContext, FitResult, FitsMany, fit_one
+from crowdsweep.models.contract import FitContext, FitResult, FitsMany
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 
 # Few steps: what rounding breaks in an even crowd must not have the time to grow.

@@ -6,7 +6,8 @@ import pytest
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.aggregate.fmm import AlikeItems, FiniteMultinomialMixture, expectation
-from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.seeds import SeedStream
 
 N_CLASSES, N_CLUSTERS = 3, 2

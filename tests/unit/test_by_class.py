@@ -10,8 +10,9 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.choices import annotations_of
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
 from crowdsweep.models.default_model import DEFAULT_MODEL
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 
 N_ITEMS, N_ANNOTATORS, N_CLASSES, PER_ITEM = 300, 20, 4, 4

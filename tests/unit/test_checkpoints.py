@@ -19,7 +19,8 @@ from crowdsweep.models.checkpoints import (
     generator_state,
     set_generator,
 )
-from crowdsweep.models.contract import FitContext, FitResult, fit_one, fit_points
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_one, fit_points
 from crowdsweep.record.events import TrialSaved, TrialsNoted
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.checkpoint_checks import must_go_on

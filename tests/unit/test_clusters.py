@@ -10,7 +10,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import CrowdDataset, Gold, Items, NumberedNames, TrainingData
 from crowdsweep.errors import BadInput
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, effective_number
-from crowdsweep.models.contract import FitContext, FitResult, fit_one
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.joint._unseen_annotator import ANSWERS, Descent, infer_annotator
 from crowdsweep.models.joint.ldl_nm import LdlNm
 from crowdsweep.models.registered import build_model

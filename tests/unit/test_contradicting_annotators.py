@@ -5,7 +5,8 @@ import pytest
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.models.joint.ldl_nm import LdlNm
 from crowdsweep.seeds import SeedStream
 

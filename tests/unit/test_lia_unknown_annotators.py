@@ -6,7 +6,8 @@ import torch
 
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.joint._lia_fitted import FittedLia, LiaAnnotators
 from crowdsweep.models.registered import build_model
 from crowdsweep.seeds import SeedStream

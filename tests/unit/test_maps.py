@@ -14,7 +14,8 @@ from crowdsweep.analysis.sweep import analysed
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.files.owned import replace_files
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.registered import build_model
 from crowdsweep.record.journal import open_rows, read_journal
 from crowdsweep.record.kept_arrays import array_of

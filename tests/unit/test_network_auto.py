@@ -9,7 +9,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models import registered
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import DataShape, FitContext, fit_one
+from crowdsweep.models.contract import DataShape, FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.tagger import TaggerNetwork

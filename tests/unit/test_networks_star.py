@@ -10,7 +10,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models.aggregate.mmce import Mmce
-from crowdsweep.models.contract import FitContext, fit_all, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all, fit_one
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.embedded import embedded_network
 from crowdsweep.models.networks.values import Values

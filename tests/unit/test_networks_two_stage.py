@@ -11,7 +11,8 @@ from crowdsweep.data.dataset import Gold, Items, TrainingData, Validation
 from crowdsweep.errors import BadInput, FitFailed
 from crowdsweep.models import registered
 from crowdsweep.models.aggregate.dawid_skene import DawidSkene
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.registered import build_model
 from crowdsweep.models.two_stage._targets import one_hot
 from crowdsweep.seeds import SeedStream

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from crowdsweep.models import devices, registered
-from crowdsweep.models.contract import FitResult, fit_all
+from crowdsweep.models.contract import FitResult
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.testing.model_fits import context_for, fitted_numbers, short_model
 from crowdsweep.testing.small_data import multilabel_data, small_data
 

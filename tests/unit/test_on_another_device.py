@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.joint._unseen_annotator import Descent, infer_annotator
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.device_checks import compare_devices

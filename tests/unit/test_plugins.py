@@ -13,7 +13,8 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data import catalogue
 from crowdsweep.errors import BadInput, UnknownName
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.contract import find_template, template_names

@@ -8,7 +8,8 @@ import torch
 
 from crowdsweep import machine
 from crowdsweep.models import devices, registered
-from crowdsweep.models.contract import FitContext, fit_all
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.models.networks.replicas import numbers_held, replica_chunks
 from crowdsweep.seeds import SeedStream
 from crowdsweep.testing.model_fits import short_params

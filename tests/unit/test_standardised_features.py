@@ -12,7 +12,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.labelling.classifiers import load_classifier, plain_classifier, save_classifiers
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, ScaledPredictor, fit_all, fit_one
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import ScaledPredictor, fit_all, fit_one
 from crowdsweep.models.networks.averaged import AveragedNetworks
 from crowdsweep.models.scaling import MOST_FEATURES, WIDEST, Scale, standardises
 from crowdsweep.seeds import SeedStream

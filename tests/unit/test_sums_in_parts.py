@@ -12,7 +12,8 @@ from crowdsweep.models._em import StackedCrowds, columns_of_counts, log_confusio
 from crowdsweep.models.aggregate import _weighted_votes, majority_vote
 from crowdsweep.models.aggregate._weighted_votes import counts_against_others
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
-from crowdsweep.models.contract import FitContext, fit_one
+from crowdsweep.models.contract import FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.seeds import SeedStream
 
 N_ITEMS, N_ANNOTATORS, N_CLASSES = 40, 9, 4

@@ -11,7 +11,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Items, TrainingData, Validation
 from crowdsweep.errors import FitFailed
 from crowdsweep.models import registered
-from crowdsweep.models.contract import FitContext, FitResult, fit_all
+from crowdsweep.models.contract import FitContext, FitResult
+from crowdsweep.models.fitting import fit_all
 from crowdsweep.seeds import SeedStream
 
 TEXT: dict[str, Any] = {"network": "text_cnn", "embedding": 8, "widths": [2], "filters": 16, "dropout": 0.1}

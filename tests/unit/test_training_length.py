@@ -13,7 +13,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import Validation
 from crowdsweep.errors import ConvergenceWarning
 from crowdsweep.models import registered
-from crowdsweep.models.contract import DataShape, FitContext, fit_one
+from crowdsweep.models.contract import DataShape, FitContext
+from crowdsweep.models.fitting import fit_one
 from crowdsweep.models.networks.streams import Shuffler
 from crowdsweep.models.progress import still_improves
 from crowdsweep.models.trainer import passes_of

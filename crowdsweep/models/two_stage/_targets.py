@@ -16,16 +16,8 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._em import label_probs_of, label_probs_of_items, winners
-from crowdsweep.models.contract import (
-    AnnotatorModel,
-    FitContext,
-    LabelProbs,
-    Model,
-    Predictor,
-    UnseenLabelProbs,
-    fit_unchecked,
-    no_op,
-)
+from crowdsweep.models.contract import AnnotatorModel, FitContext, LabelProbs, Model, Predictor, UnseenLabelProbs, no_op
+from crowdsweep.models.fitting import fit_unchecked
 
 
 @final
