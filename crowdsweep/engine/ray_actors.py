@@ -81,8 +81,7 @@ class RayExecutor:
         trial_minutes: float | None = None,
         make_pool: Callable[[Cluster], SlotPool] = SlotPool,
     ) -> None:
-        for asked in resources:
-            cluster.check_room(asked)
+        cluster.check_room(*resources)
         self._datasets = datasets
         self._cluster = cluster
         self._default = resources[0]
@@ -214,7 +213,7 @@ class RayExecutor:
                     self._listener(record)
                 case TrialResult(key=key):
                     del actor.unfinished[key]
-                    self._finish(record)
+                    self._finish(replace(record, host=actor.host or record.host))  # of two nodes on a host, which
                 case TrialSaved(key=key, content=content):
                     self._saved[key] = ray.put(content)  # on the driver's node, so that it outlives the slot's node
                     self._retries.saved(key)

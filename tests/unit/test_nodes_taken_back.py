@@ -26,7 +26,7 @@ class MadeUp:
     actors: list[Actor] = field(default_factory=list[Actor])
     drained: set[str] = field(default_factory=set[str])
 
-    def check_room(self, resources: Resources) -> None:
+    def check_room(self, *shapes: Resources) -> None:
         """There is room."""
 
     def forget(self, actor: Actor) -> None:
