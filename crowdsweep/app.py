@@ -318,7 +318,9 @@ def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
     trial_minutes = plan.config.budget.trial_minutes
     if engine == "inline":
         return InlineExecutor(plan.bases, shapes, trial_minutes)
-    return RayProxy(plan.bases, RaySettings(address=address, resources=shapes, trial_minutes=trial_minutes))
+    name = plan.config.name
+    settings = RaySettings(address=address, resources=shapes, trial_minutes=trial_minutes, name=name)
+    return RayProxy(plan.bases, settings)
 
 
 def _terminal(journal: Journal) -> Mirror:

@@ -17,8 +17,11 @@ from ray._private import utils as ray_utils
 from ray._private.node import Node as RayNode
 from ray._private.services import canonicalize_bootstrap_address
 from ray.autoscaler.sdk import request_resources
-from ray.experimental.internal_kv import (
-    _internal_kv_get,  # pyright: ignore[reportPrivateUsage]: there is no public way to it
+from ray.experimental.internal_kv import (  # there is no public way to it
+    _internal_kv_del,  # pyright: ignore[reportPrivateUsage]
+    _internal_kv_get,  # pyright: ignore[reportPrivateUsage]
+    _internal_kv_list,  # pyright: ignore[reportPrivateUsage]
+    _internal_kv_put,  # pyright: ignore[reportPrivateUsage]
 )
 
 from crowdsweep.engine.address import check_answers, no_cluster, on_loopback, wanted_address
@@ -36,6 +39,7 @@ _MONITOR_S = 10.0
 """How long a head node that has just started may take to report whether it has an autoscaler."""
 JOINS_S = 300.0
 """How long a sweep waits for the nodes of a cluster that has none with a CPU yet: machines start, images are pulled."""
+_NAMESPACE = "crowdsweep-claims"
 _BY_HAND = "node_"  # prefix of the node types that Ray's monitor reports for nodes which no autoscaler started
 
 
@@ -150,6 +154,27 @@ class Cluster:
                 ray.shutdown()
         if self.folder is not None:
             self.folder.close()
+
+
+class KeyValueStore:
+    """The part of the cluster's key-value store where its sweeps write their claims; see `sharing.Board`."""
+
+    def put(self, key: str, value: bytes) -> None:
+        """Writes a value in place of the one before."""
+        _internal_kv_put(key, value, namespace=_NAMESPACE)
+
+    def read(self) -> dict[str, bytes]:
+        """Returns all values by key."""
+        values = {
+            key: _internal_kv_get(key, namespace=_NAMESPACE) for key in _internal_kv_list("", namespace=_NAMESPACE)
+        }
+        return {
+            key.decode(errors="replace"): value for key, value in values.items() if value
+        }  # one may be gone meanwhile
+
+    def remove(self, key: str) -> None:
+        """Removes a value, if it is there."""
+        _internal_kv_del(key, namespace=_NAMESPACE)
 
 
 def connect(address: str | None = None, cpus: int | None = None) -> Cluster:

@@ -54,11 +54,13 @@ class RaySettings:
         address: of the cluster, as for `cluster.connect`.
         resources: those that batches may ask for, the sweep's first.
         trial_minutes: minutes after which a trial is ended; None for no limit.
+        name: of the sweep, for other sweeps on the cluster.
     """
 
     address: str | None
     resources: Sequence[Resources]
     trial_minutes: float | None
+    name: str = "without a name"
 
 
 @dataclass(frozen=True, kw_only=True)
