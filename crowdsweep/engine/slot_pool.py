@@ -288,7 +288,7 @@ class SlotPool:
         if self._gives_way and owed and poor.sweep not in self._gave:
             self._gave.add(poor.sweep)
             _log.warning(
-                "the sweep %s waits for room on this cluster: slots are handed to it as batches end, until both hold alike",
+                "the sweep %s waits for room here: slots are handed to it as batches end, until both hold alike",
                 plain(poor.sweep),
             )
 

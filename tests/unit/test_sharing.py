@@ -17,8 +17,8 @@ from crowdsweep.resources import Resources
 pytestmark = pytest.mark.unchecked
 PLENTY = 100
 NO_ROOM = (
-    "no node has room for a slot now; waiting for one; other sweeps (sweep-0) hand over slots as their batches end, each "
-    "keeps one"
+    "no node has room for a slot now; waiting for one; other sweeps (sweep-0) hand over slots as their batches end, "
+    "each keeps one"
 )
 WIDE = Resources(cpu=4.0)
 
@@ -175,7 +175,7 @@ def test_both_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     told = [record.getMessage().partition(" (Ctrl")[0] for record in caplog.records]
     assert told == [
         NO_ROOM,
-        "the sweep sweep-1 waits for room on this cluster: slots are handed to it as batches end, until both hold alike",
+        "the sweep sweep-1 waits for room here: slots are handed to it as batches end, until both hold alike",
     ]
 
 
