@@ -30,6 +30,8 @@ LOOKS_S = 1.0
 """Seconds between two looks at the cluster's nodes."""
 BEGINS_S = 60.0
 """Seconds that a slot may take to start before a warning says so."""
+NO_ROOM_S = 5.0
+"""Seconds without any slot before a warning says so: Ray frees the room of a slot that has ended a moment later."""
 IDLE_S = 30.0
 """Seconds that a slot without work is kept: a search may be about to submit its next batches."""
 _ENDS = "Ctrl-C ends the sweep, which can be continued"
@@ -119,7 +121,7 @@ class SlotPool:
         self._alive = self._nodes = cluster.nodes()  # `_nodes`: those that slots may use (`_count_nodes`)
         self._fits: dict[Resources, int] = {}  # cache of `fit`, which each poll calls
         self.may_grow = cluster.may_grow
-        self._looked = time.monotonic()
+        self._looked = self._had_room = time.monotonic()
         self._sharing = sharing
         self._others: list[Claim] | None = [] if sharing is None else None  # None until they were asked
         self._gave: set[str] = set()  # sweeps that slots were handed over to, for messages
@@ -367,7 +369,9 @@ class SlotPool:
         The latter happens when another sweep took the same room at the same moment: Ray starts the slots when it ends.
         """
         words, now = "", time.monotonic()
-        if left and not self.actors and self._others is not None:
+        if self.actors or not left:
+            self._had_room = now
+        if now - self._had_room > NO_ROOM_S and self._others is not None:
             run = ", ".join(plain(one.sweep) for one in self._others if one.share)
             others = f"; other sweeps ({run}) hand over slots as their batches end, each keeps one" if run else ""
             words = f"no node has room for a slot now; waiting for one{others} ({_ENDS})"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 import pytest
 from made_up_clusters import CPU, GPU, Pool, busy, maker, node
 
-from crowdsweep.engine import sharing
+from crowdsweep.engine import sharing, slot_pool
 from crowdsweep.engine.nodes import Node, wants
 from crowdsweep.engine.sharing import SILENT_S, Claim, Sharing, part_of
 from crowdsweep.engine.slot_pool import Actor
@@ -164,7 +164,8 @@ def test_who_holds_back_does_so_while_there_is_room_for_the_poorer_alone() -> No
     assert len(rich.actors) == 4, "no node has a GPU: the room is of no use to it"
 
 
-def test_both_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_both_are_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_pool, "NO_ROOM_S", 0.0)
     cluster = Shared(there=[node("a", 2)])
     cluster.joins(*[CPU] * PLENTY)
     cluster.turns()
