@@ -9,6 +9,7 @@ import pytest
 from made_up_clusters import CPU, GPU, Pool, busy, maker, node
 
 from crowdsweep.engine import sharing, slot_pool
+from crowdsweep.engine.cluster import KeyValueStore
 from crowdsweep.engine.nodes import Node, wants
 from crowdsweep.engine.sharing import SILENT_S, Claim, Sharing, part_of
 from crowdsweep.engine.slot_pool import Actor
@@ -204,3 +205,17 @@ def test_the_part_that_a_sweep_holds_is_that_of_what_it_holds_most_of() -> None:
     assert part_of([CPU] * 4, nodes) == 0.25
     assert part_of([], nodes) == 0.0
     assert part_of([Resources(custom={"tpu": 1.0})], nodes) == 1 / 16
+
+
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+def test_ray_keeps_the_claims(ray_cluster: object) -> None:
+    one, other = (Sharing(name, KeyValueStore()) for name in ("one", "other"))
+    claims = [Claim(sweep="one", share=0.5), Claim(sweep="other", share=0.0, waiting=3, shape=GPU, avoids=("a",))]
+    assert one.exchange(claims[0]) == []
+    assert other.exchange(claims[1]) == [replace(claims[0], beat=1)]
+    assert one.exchange(claims[0]) == [replace(claims[1], beat=1)]
+    other.close()
+    assert one.exchange(claims[0]) == []
+    one.close()
+    assert KeyValueStore().read() == {}
