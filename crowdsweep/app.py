@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -17,7 +18,7 @@ from crowdsweep.engine.address import wanted_address
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.job_folder import check_outlives_job
-from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
+from crowdsweep.engine.ray_proxy import RayProcess, RayProxy, RaySettings, start_process
 from crowdsweep.errors import BadInput, CrowdsweepError, InfeasibleRequest, JournalLocked
 from crowdsweep.paths import is_file
 from crowdsweep.record.events import Mirror
@@ -140,11 +141,11 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
         if not quiet:
             _say(f"{config.name}: {words}")
 
-    plan = make_plan(config, recorded_of(config, store))
-    for note in plan.notes:
-        _log.warning("%s", note)
-
     with ExitStack() as stack:
+        beside = stack.enter_context(closing(start_process())) if used == "ray" else None  # imports while we plan
+        plan = make_plan(config, recorded_of(config, store))
+        for note in plan.notes:
+            _log.warning("%s", note)
         journal = stack.enter_context(closing(Journal(store)))
         if not isinstance(store, Path) or is_file(store / JOURNAL_FILE):
             check_store(store)
@@ -155,7 +156,9 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
         if used == "ray":
             say("starting Ray…" if joined == "local" else f"joining the Ray cluster at {joined}…")
         with interrupts.abortable(at_once=True):
-            executor = stack.enter_context(closing(_executor(plan, used, address)))
+            executor = stack.enter_context(
+                closing(_executor(plan, beside, address, partial(_import_mlflow, plan, store)))
+            )
             tracker = _tracker(plan, store, journal, interrupts)
         mirrors = [*([] if quiet else [_terminal(journal)]), *([] if tracker is None else [tracker])]
         if how.get("live"):
@@ -312,19 +315,35 @@ def _say(words: str) -> None:
         print_message(words)
 
 
-def _executor(plan: Plan, engine: Engine, address: str | None) -> Executor:
+def _executor(plan: Plan, beside: RayProcess | None, address: str | None, meanwhile: Callable[[], object]) -> Executor:
+    """Returns the executor on Ray whose process is given, else the inline one.
+
+    Args:
+        plan: of the sweep.
+        beside: the process for Ray.
+        address: of the cluster.
+        meanwhile: called while Ray starts.
+    """
     cells = [*plan.cells, *(search.cell for search in plan.searches)]
     shapes = [*dict.fromkeys([plan.config.resources, *(cell.resources for cell in cells)])]
     trial_minutes = plan.config.budget.trial_minutes
-    if engine == "inline":
+    if beside is None:
         return InlineExecutor(plan.bases, shapes, trial_minutes)
-    return RayProxy(plan.bases, RaySettings(address=address, resources=shapes, trial_minutes=trial_minutes))
+    name = plan.config.name
+    settings = RaySettings(address=address, resources=shapes, trial_minutes=trial_minutes, name=name)
+    return RayProxy(plan.bases, settings, beside, meanwhile)
 
 
 def _terminal(journal: Journal) -> Mirror:
     from crowdsweep.views.terminal.live import ConsoleMirror  # noqa: PLC0415 - rich is only needed to show progress
 
     return ConsoleMirror(look=lambda: journal.state)
+
+
+def _import_mlflow(plan: Plan, store: Store) -> None:
+    """Imports MLflow, which takes seconds, where `_tracker` needs it."""
+    if plan.config.tracking.enabled and has_place(store, plan.config.tracking.uri):
+        import crowdsweep.tracking.mlflow_runs  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
 
 def _tracker(plan: Plan, store: Store, journal: Journal, interrupts: Interrupts) -> "MlflowMirror | None":

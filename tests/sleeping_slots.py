@@ -16,6 +16,7 @@ from crowdsweep.engine import ray_process
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.ray_slot import CONTROL
+from crowdsweep.engine.sharing import Sharing
 from crowdsweep.engine.slot_pool import Actor, SlotPool
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.registry.plugin_transfer import PluginFolder
@@ -63,15 +64,21 @@ class SleepingPool(SlotPool):
 
     Args:
         cluster: that they lie on; its CPUs need not exist.
-        plugins: as for `SlotPool`.
+        plugins, sharing: as for `SlotPool`.
         sleep_s: how long a batch takes.
         processes: how many there are.
     """
 
     def __init__(
-        self, cluster: Cluster, plugins: Sequence[PluginFolder] | None = None, *, sleep_s: float, processes: int
+        self,
+        cluster: Cluster,
+        plugins: Sequence[PluginFolder] | None = None,
+        sharing: Sharing | None = None,
+        *,
+        sleep_s: float,
+        processes: int,
     ) -> None:
-        super().__init__(cluster, plugins)
+        super().__init__(cluster, plugins, sharing)
         self._processes = [sleeping_slots(sleep_s) for _ in range(processes)]
 
     def _started(self, shape: Resources, node: str) -> Actor:

@@ -17,13 +17,16 @@ from ray._private import utils as ray_utils
 from ray._private.node import Node as RayNode
 from ray._private.services import canonicalize_bootstrap_address
 from ray.autoscaler.sdk import request_resources
-from ray.experimental.internal_kv import (
-    _internal_kv_get,  # pyright: ignore[reportPrivateUsage]: there is no public way to it
+from ray.experimental.internal_kv import (  # there is no public way to it
+    _internal_kv_del,  # pyright: ignore[reportPrivateUsage]
+    _internal_kv_get,  # pyright: ignore[reportPrivateUsage]
+    _internal_kv_list,  # pyright: ignore[reportPrivateUsage]
+    _internal_kv_put,  # pyright: ignore[reportPrivateUsage]
 )
 
 from crowdsweep.engine.address import check_answers, no_cluster, on_loopback, wanted_address
 from crowdsweep.engine.job_folder import VARIABLE, job_has_working_directory
-from crowdsweep.engine.nodes import Node, refusal, wants
+from crowdsweep.engine.nodes import Node, named_apart, refusal, wants
 from crowdsweep.engine.private_folder import PrivateFolder
 from crowdsweep.engine.ray_health import HeartbeatMonitor, end_own_processes
 from crowdsweep.errors import BadInput, InfeasibleRequest, SlotLost, error_words
@@ -34,7 +37,13 @@ OBJECT_STORE_BYTES = 512 * 2**20
 _GROWS_LABEL = "ray.io/node-group"  # of nodes that an autoscaler started, KubeRay's among them
 _MONITOR_S = 10.0
 """How long a head node that has just started may take to report whether it has an autoscaler."""
+JOINS_S = 300.0
+"""How long a sweep waits for the nodes of a cluster that has none with a CPU yet: machines start, images are pulled."""
+_NAMESPACE = "crowdsweep-claims"
 _BY_HAND = "node_"  # prefix of the node types that Ray's monitor reports for nodes which no autoscaler started
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +62,7 @@ class Cluster:
     def nodes(self) -> list[Node]:
         """Returns the nodes that are alive now."""
         free, leaving = ray_state.available_resources_per_node(), ray_state.state.get_draining_nodes()
-        return [
+        nodes = [
             Node(
                 id=entry["NodeID"],
                 name=entry["NodeManagerHostname"],
@@ -65,22 +74,30 @@ class Cluster:
             for entry in ray.nodes()
             if entry["Alive"]
         ]
+        return named_apart(nodes)
 
-    def check_room(self, resources: Resources) -> None:
-        """Checks that a slot with these resources fits on a node, or may fit once an autoscaler has added nodes.
+    def check_room(self, *shapes: Resources) -> None:
+        """Checks that a slot of each shape fits on a node, or may fit once an autoscaler has added nodes.
 
-        Waits up to `_MONITOR_S` for a new head node to report whether it has an autoscaler.
+        Waits up to `_MONITOR_S` for a new head node to report whether it has an autoscaler, and up to `JOINS_S` on a
+        cluster that has no node with a CPU yet: its workers are still starting.
 
         Raises:
-            InfeasibleRequest: it fits on no node, and there is no autoscaler; the message says what each node has.
+            InfeasibleRequest: one fits on no node, and there is no autoscaler; the message says what each node has.
         """
-        until = time.monotonic() + _MONITOR_S
+        began, was_empty = time.monotonic(), False
         while True:
             nodes, grows = self.nodes(), self._grows()
-            if any(node.slots(resources) for node in nodes) or grows:
+            unmet = [shape for shape in shapes if not any(node.slots(shape) for node in nodes)]
+            if not unmet or grows:
                 return
-            if grows is not None or time.monotonic() > until:
-                raise InfeasibleRequest(refusal(resources, nodes))
+            if not (was_empty or self.started or any(node.has.get("CPU") for node in nodes)):
+                was_empty = True
+                _log.warning("no node with a CPU has joined the cluster yet; waiting at most %g s for nodes", JOINS_S)
+            patience_s = JOINS_S if was_empty else _MONITOR_S if grows is None else 0.0
+            if time.monotonic() - began >= patience_s:
+                waited = f" (waited {JOINS_S:g} s; `ray status` shows what has joined)" if was_empty else ""
+                raise InfeasibleRequest(refusal(unmet[0], nodes) + waited)
             time.sleep(0.5)
 
     @property
@@ -137,6 +154,27 @@ class Cluster:
                 ray.shutdown()
         if self.folder is not None:
             self.folder.close()
+
+
+class KeyValueStore:
+    """The part of the cluster's key-value store where its sweeps write their claims; see `sharing.Board`."""
+
+    def put(self, key: str, value: bytes) -> None:
+        """Writes a value in place of the one before."""
+        _internal_kv_put(key, value, namespace=_NAMESPACE)
+
+    def read(self) -> dict[str, bytes]:
+        """Returns all values by key."""
+        values = {
+            key: _internal_kv_get(key, namespace=_NAMESPACE) for key in _internal_kv_list("", namespace=_NAMESPACE)
+        }
+        return {
+            key.decode(errors="replace"): value for key, value in values.items() if value
+        }  # one may be gone meanwhile
+
+    def remove(self, key: str) -> None:
+        """Removes a value, if it is there."""
+        _internal_kv_del(key, namespace=_NAMESPACE)
 
 
 def connect(address: str | None = None, cpus: int | None = None) -> Cluster:

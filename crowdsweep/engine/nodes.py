@@ -1,5 +1,6 @@
 """The nodes of a cluster, and which of them have room for a slot of some shape. Pure: sends no request to a cluster."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,7 +16,7 @@ class Node:
 
     Attributes:
         id: Ray's id of the node.
-        name: host name.
+        name: host name, unlike those of the other nodes (`named_apart`).
         has: total resources, by Ray's names: `CPU`, `GPU` and custom resources.
         free: the part of them that is not in use, as the cluster last reported; None where it does not report it.
         labels: Ray's labels of the node.
@@ -130,6 +131,12 @@ class FreeCapacity:
         if left := self._left.get(id_):
             for name, amount in wants(shape).items():
                 left[name] = left.get(name, 0.0) + sign * amount
+
+
+def named_apart(nodes: Sequence[Node]) -> list[Node]:
+    """Returns the nodes, those of one host with the first letters of their ids in their names: `HOST (3f2a1c)`."""
+    of_host = Counter(node.name for node in nodes)
+    return [node if of_host[node.name] == 1 else replace(node, name=f"{node.name} ({node.id[:6]})") for node in nodes]
 
 
 def refusal(resources: Resources, nodes: Sequence[Node]) -> str:

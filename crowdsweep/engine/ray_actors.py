@@ -1,6 +1,7 @@
 """The executor on Ray: runs batches on a pool of long-lived actors, one per slot."""
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from ray.exceptions import (
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.batch_queue import BatchQueue
 from crowdsweep.engine.cluster import Cluster
+from crowdsweep.engine.devices import refusal
 from crowdsweep.engine.executor import Batch, ignore
 from crowdsweep.engine.ray_slot import CONTROL, Update, WorkerLost
 from crowdsweep.engine.retry_policy import STARTING_S, Decision, RetryPolicy, tell_loss, unfinished
@@ -48,6 +50,8 @@ _BEGINNING = "error raised in its creation task"
 _BAD_INPUT = f"{BadInput.__module__}.{BadInput.__name__}"
 _REPEATED = (_BAD_INPUT, "ModuleNotFoundError", "ImportError")  # which another slot on the node would begin with too
 _LOW_ON_MEMORY = "running low on memory"
+_MEMORY_USED = re.compile(r"was (\S+) used / (\S+) limit")
+_NEED_LESS = "a smaller `pack`, or more CPUs for a slot (`resources`), need less"
 _WORDS_OF_NODES = ("node has died", "node is dead", "node was terminated", _LOW_ON_MEMORY, "unschedulable")
 
 _log = logging.getLogger(__name__)
@@ -81,8 +85,7 @@ class RayExecutor:
         trial_minutes: float | None = None,
         make_pool: Callable[[Cluster], SlotPool] = SlotPool,
     ) -> None:
-        for asked in resources:
-            cluster.check_room(asked)
+        cluster.check_room(*resources)
         self._datasets = datasets
         self._cluster = cluster
         self._default = resources[0]
@@ -170,7 +173,7 @@ class RayExecutor:
             if not actor.up:
                 reason: str = ray.get(actor.waits_on)
                 if reason:
-                    self._do_without(actor, reason)
+                    self._do_without(actor, refusal(actor.device, reason, actor.host))
                     return
                 self._pool.is_up(actor)
                 return
@@ -214,7 +217,7 @@ class RayExecutor:
                     self._listener(record)
                 case TrialResult(key=key):
                     del actor.unfinished[key]
-                    self._finish(record)
+                    self._finish(replace(record, host=actor.host or record.host))  # of two nodes on a host, which
                 case TrialSaved(key=key, content=content):
                     self._saved[key] = ray.put(content)  # on the driver's node, so that it outlives the slot's node
                     self._retries.saved(key)
@@ -241,6 +244,10 @@ class RayExecutor:
         _log.debug("%s was lost: %s", actor.name, reason)
         if with_node:
             reason = f"its node {actor.host} is gone"
+        elif blameless:
+            used = _MEMORY_USED.search(str(error))
+            amounts = f" ({used[1]} of {used[2]} used)" if used else ""
+            reason = f"Ray ended it, as its node {actor.host} ran low on memory{amounts}: {_NEED_LESS}"
         self._pool.forget(actor)
         after_death = partial(self._retries.after_death, reason=reason, blameless=blameless, with_node=with_node)
         taken_back = blameless and actor.node in self._pool.drained

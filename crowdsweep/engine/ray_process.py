@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, Protocol, runtime_checkable
 
 from crowdsweep.data.dataset import CrowdDataset
-from crowdsweep.engine.cluster import connect
+from crowdsweep.engine.cluster import KeyValueStore, connect
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.engine.ray_proxy import (
@@ -29,6 +29,7 @@ from crowdsweep.engine.ray_proxy import (
     SUBMIT,
     RaySettings,
 )
+from crowdsweep.engine.sharing import Sharing
 from crowdsweep.engine.slot_pool import SlotPool
 from crowdsweep.errors import ENDING_SIGNALS, CrowdsweepError, SlotLost
 from crowdsweep.record.events import TrialProgressed
@@ -149,9 +150,9 @@ def _on_ray(
     cluster = connect(settings.address)
     _ignore_signals()  # again: Ray installs handlers of its own when it starts
     try:
-        executor = RayExecutor(
-            datasets, cluster, settings.resources, settings.trial_minutes, partial(make_pool, plugins=plugins)
-        )
+        sharing = None if cluster.started else Sharing(settings.name, KeyValueStore())
+        pool = partial(make_pool, plugins=plugins, sharing=sharing)
+        executor = RayExecutor(datasets, cluster, settings.resources, settings.trial_minutes, pool)
         return executor, cluster.reason_lost
     except BaseException:
         cluster.close()

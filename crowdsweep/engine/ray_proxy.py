@@ -54,11 +54,13 @@ class RaySettings:
         address: of the cluster, as for `cluster.connect`.
         resources: those that batches may ask for, the sweep's first.
         trial_minutes: minutes after which a trial is ended; None for no limit.
+        name: of the sweep, for other sweeps on the cluster.
     """
 
     address: str | None
     resources: Sequence[Resources]
     trial_minutes: float | None
+    name: str = "without a name"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,13 @@ class RayProcess:
     connection: Connection
     errors: IO[bytes]
 
+    def close(self) -> None:
+        """Ends the process at once, where no `RayProxy` that used it has ended it."""
+        if self.process.poll() is None:
+            self.connection.close()
+            _end(self.process)
+            self.errors.close()
+
 
 class RayProxy:
     """Executor that forwards all calls to a `RayExecutor` in another process.
@@ -76,7 +85,8 @@ class RayProxy:
     Args:
         datasets: base datasets by fingerprint; each is sent to the process when it is first needed.
         settings: the settings of the executor.
-        program: Python code that the process runs; `{}` stands for the descriptor of its socket.
+        process: started for it by `start_process`, perhaps some time ago; None for one that starts now.
+        meanwhile: called while Ray starts, or joins a cluster.
 
     Raises:
         BadInput: the address has a wrong form, or no cluster answers there.
@@ -84,15 +94,22 @@ class RayProxy:
         SlotLost: the process ended before it was connected to a cluster.
     """
 
-    def __init__(self, datasets: Mapping[str, CrowdDataset], settings: RaySettings, program: str = _PROGRAM) -> None:
+    def __init__(
+        self,
+        datasets: Mapping[str, CrowdDataset],
+        settings: RaySettings,
+        process: RayProcess | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
         self._datasets = datasets
         self._handed: set[str] = set()
         self._shapes = list(settings.resources)
         self._listener: Callable[[TrialProgressed], None] = ignore
-        self._ray: RayProcess | None = _started(program)
+        self._ray: RayProcess | None = process or start_process()
         self._patience_s = CLOSES_S
         try:
             self._send(settings)
+            meanwhile()
             self._slots: Sequence[int] = self._reply()
         except BaseException as error:
             self._disconnect(0.0 if isinstance(error, KeyboardInterrupt) else CLOSES_S)
@@ -201,7 +218,12 @@ class RayProxy:
         return f"the process that Ray was to run in did not start: {ended}{': ' if last else ''}{last}"
 
 
-def _started(program: str) -> RayProcess:
+def start_process(program: str = _PROGRAM) -> RayProcess:
+    """Starts a process for a `RayProxy`: its imports, which take a second, may go on beside other work.
+
+    Args:
+        program: Python code that it runs; `{}` stands for the descriptor of its socket.
+    """
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the proxy; Ray's output is not for the terminal
     with theirs:

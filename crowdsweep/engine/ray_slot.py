@@ -1,7 +1,6 @@
 """One slot of a Ray cluster: a long-lived actor that runs batches and streams their progress and results."""
 
 import os
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -108,9 +107,8 @@ class Slot:
         self._stopped.add(key)
 
     def why_unusable(self) -> str:
-        """Returns the error message that models cannot use the slot's device; empty where they can: the slot is up."""
-        reason = devices.why_unusable(self._device, self._forkserver)
-        return devices.refusal(self._device, reason, socket.gethostname()) if reason else ""
+        """Returns why models cannot use the slot's device; empty where they can: the slot is up."""
+        return devices.why_unusable(self._device, self._forkserver)
 
     def ping(self) -> int:
         """Returns the process id; an answer says that the slot is up."""

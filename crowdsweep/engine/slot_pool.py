@@ -5,7 +5,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
@@ -16,7 +16,10 @@ from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Batch
 from crowdsweep.engine.nodes import FreeCapacity, shapes_of, wants
 from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
+from crowdsweep.engine.sharing import Claim, Sharing, part_of, poorest
 from crowdsweep.engine.versions import versions_of_trials
+from crowdsweep.engine.yielding import make_room
+from crowdsweep.errors import plain
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.registry.plugin_transfer import PluginFolder, plugin_folders
 from crowdsweep.resources import Resources
@@ -27,8 +30,11 @@ LOOKS_S = 1.0
 """Seconds between two looks at the cluster's nodes."""
 BEGINS_S = 60.0
 """Seconds that a slot may take to start before a warning says so."""
+NO_ROOM_S = 5.0
+"""Seconds without any slot before a warning says so: Ray frees the room of a slot that has ended a moment later."""
 IDLE_S = 30.0
 """Seconds that a slot without work is kept: a search may be about to submit its next batches."""
+_ENDS = "Ctrl-C ends the sweep, which can be continued"
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +97,7 @@ class SlotPool:
     Args:
         cluster: the cluster on which the slots are placed.
         plugins: the driver's folders of plug-ins; those of this process by default.
+        sharing: what the sweeps on the cluster tell each other; None where this one is alone.
 
     Attributes:
         actors: all existing slots.
@@ -98,7 +105,9 @@ class SlotPool:
         drained: ids of nodes that were or are being drained, as after a spot node's notice, with those gone by now.
     """
 
-    def __init__(self, cluster: Cluster, plugins: Sequence[PluginFolder] | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, plugins: Sequence[PluginFolder] | None = None, sharing: Sharing | None = None
+    ) -> None:
         self.actors: list[Actor] = []
         self.drained: set[str] = set()
         self._cluster = cluster
@@ -112,7 +121,12 @@ class SlotPool:
         self._alive = self._nodes = cluster.nodes()  # `_nodes`: those that slots may use (`_count_nodes`)
         self._fits: dict[Resources, int] = {}  # cache of `fit`, which each poll calls
         self.may_grow = cluster.may_grow
-        self._looked = time.monotonic()
+        self._looked = self._had_room = time.monotonic()
+        self._sharing = sharing
+        self._others: list[Claim] | None = [] if sharing is None else None  # None until they were asked
+        self._gave: set[str] = set()  # sweeps that slots were handed over to, for messages
+        self._gives_way = False  # whether room is left to another sweep
+        self._left: list[Resources] = []  # of each batch that found no room at the last `adjust`
         self._asked: list[Resources] = []
         self._full = False  # whether some batches found no room at the last `adjust`
         self._said = ""
@@ -135,11 +149,12 @@ class SlotPool:
             self._alive = self._cluster.nodes()
             self._count_nodes()
             self._drop_lost()
+            self._share_with_others()
         elif self._full or not waiting:
             return
         spare = _IdleSlots(actor for actor in self.actors if not actor.unfinished and not actor.leaves)
         unmet = {resources: n - spare.reserve(resources, n) for resources, n in waiting.items()}
-        left = self._start(unmet, spare)
+        left = self._left = self._start(unmet, spare)
         self._full = bool(left)
         self._have_yield(left)
         self._end_idle(spare, now)
@@ -211,6 +226,8 @@ class SlotPool:
             self.end(actor)
         if self._asked:
             self._cluster.ask_for([])
+        if self._sharing is not None:
+            self._sharing.close()
 
     def _count_nodes(self) -> None:
         """Updates `_nodes`: the nodes that are alive, without those given up and without GPUs that cannot be used."""
@@ -243,40 +260,39 @@ class SlotPool:
             left: resources of each batch that found no room.
         """
         waiting = [shape for shape in (self._shapes(one)[0] for one in left) if _is_scarce(shape)]
-        if not waiting:
-            return
-        room = FreeCapacity(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
-        plain: dict[str, list[Actor]] = {node.id: [] for node in self._nodes}
-        for actor in sorted(self.actors, key=lambda actor: not actor.leaves):  # those that end anyway come first
-            if actor.node in plain and not _is_scarce(actor.shape):
-                plain[actor.node].append(actor)
-        in_vain: set[Resources] = set()
-        for shape in waiting:
-            if shape not in in_vain and not self._yields_to(shape, plain, room):
-                in_vain.add(shape)
+        if waiting:
+            may_end = [actor for actor in self.actors if not _is_scarce(actor.shape)]
+            make_room(waiting, self._nodes, self.actors, may_end)
 
-    def _yields_to(self, shape: Resources, plain: Mapping[str, list[Actor]], room: FreeCapacity) -> bool:
-        """Marks enough slots of one node to make room for a waiting slot, and reserves that room in `room`.
+    def _share_with_others(self) -> None:
+        """Tells the other sweeps on the cluster what this one holds and waits for, and gives way to the poorest.
 
-        Args:
-            shape: of the waiting slot.
-            plain: slots without scarce resources by node id; those marked are removed.
-            room: free capacity of the nodes; changed accordingly.
-
-        Returns:
-            Whether a node with enough of them was found.
+        Slots end after their batches until both hold alike; this sweep keeps one. Where a poorer sweep waits for room
+        that there is, or will be then, this one starts no slot (`_gives_way`).
         """
-        for node in (node.id for node in self._nodes if node.takes(shape)):
-            enough = _first_enough(plain[node], node, shape, room)
-            if enough is None:
-                continue
-            for actor in enough:
-                actor.leaves = True
-                plain[node].remove(actor)
-                room.give(node, actor.shape)
-            room.take(node, shape)
-            return True
-        return False
+        self._gives_way = False
+        if self._sharing is None:
+            return
+        nodes, staying = [node.has for node in self._alive], [actor for actor in self.actors if not actor.leaves]
+        mine = Claim(sweep=self._sharing.sweep, share=part_of((actor.shape for actor in staying), nodes))
+        if self._left:
+            shape = self._shapes(self._left[0])[-1]
+            avoids = [*self._useless, *(self._without_gpus if shape.gpu else ())]
+            mine = replace(mine, waiting=len(self._left), shape=shape, slot=part_of([shape], nodes), avoids=avoids)
+        self._others = self._sharing.exchange(mine)
+        poor = poorest(mine, self._others)
+        if poor is None or not staying:
+            return
+        owed = poor.owed_by(mine)
+        may_end = sorted(self.actors, key=lambda actor: not actor.leaves)[:-1] if owed else []
+        where = [node for node in self._nodes if node.id not in poor.avoids]
+        self._gives_way = make_room([poor.shape] * max(1, owed), where, self.actors, may_end) > 0
+        if self._gives_way and owed and poor.sweep not in self._gave:
+            self._gave.add(poor.sweep)
+            _log.warning(
+                "the sweep %s waits for room here: slots are handed to it as batches end, until both hold alike",
+                plain(poor.sweep),
+            )
 
     def _end_idle(self, spare: "_IdleSlots", now: float) -> None:
         """Ends slots that have been idle for longer than `IDLE_S`."""
@@ -292,11 +308,13 @@ class SlotPool:
             spare: idle slots, which may be ended to make room.
 
         Returns:
-            The resources of each batch for which no node has room.
+            The resources of each batch for which no node has room, or whose room is another sweep's.
         """
         left: list[Resources] = []
         if not any(unmet.values()):
             return left
+        if self._gives_way and self.actors:
+            return [resources for resources, lacking in unmet.items() for _ in range(lacking)]
         room = FreeCapacity(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
         for resources in sorted(unmet, key=_plenty):  # the scarcest resources are assigned first
             lacking = unmet[resources]
@@ -351,12 +369,16 @@ class SlotPool:
         The latter happens when another sweep took the same room at the same moment: Ray starts the slots when it ends.
         """
         words, now = "", time.monotonic()
-        if left and not self.actors:
-            words = "no node has room for a slot now; waiting for one (Ctrl-C ends the sweep, which can be continued)"
+        if self.actors or not left:
+            self._had_room = now
+        if now - self._had_room > NO_ROOM_S and self._others is not None:
+            run = ", ".join(plain(one.sweep) for one in self._others if one.share)
+            others = f"; other sweeps ({run}) hand over slots as their batches end, each keeps one" if run else ""
+            words = f"no node has room for a slot now; waiting for one{others} ({_ENDS})"
         elif self.actors and all(not actor.up and now - actor.idle_since > BEGINS_S for actor in self.actors):
             words = (
                 f"no slot has begun within {BEGINS_S:g} s: other work may hold its node (`ray status` shows it); "
-                f"waiting for it (Ctrl-C ends the sweep, which can be continued)"
+                f"waiting for it ({_ENDS})"
             )
         if words and words != self._said:
             _log.warning("%s", words)
@@ -389,17 +411,6 @@ def ping(handle: Any) -> Any:
 def _is_scarce(shape: Resources) -> bool:
     """Whether a slot holds a resource that few nodes have: a GPU or a custom resource."""
     return shape.gpu > 0 or bool(shape.custom)
-
-
-def _first_enough(actors: Sequence[Actor], node: str, shape: Resources, room: FreeCapacity) -> Sequence[Actor] | None:
-    """Returns the fewest leading `actors` of a node that have to end for a slot of this shape to fit there.
-
-    None where it does not fit even when all of them end.
-    """
-    for number in range(len(actors) + 1):
-        if room.fits(node, shape, (actor.shape for actor in actors[:number])):
-            return actors[:number]
-    return None
 
 
 def _plenty(resources: Resources) -> tuple[float, int, float]:

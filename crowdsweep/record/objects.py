@@ -358,7 +358,10 @@ def _words(place: StoreUri, error: BaseException) -> str:
     said = _said(error)
     if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
         return _no_bucket(place)
-    if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
+    if "RequestTimeTooSkewed" in str(error):
+        return f"{place}: the server refuses the clock of this machine ({said}); set it (NTP), then do the same again"
+    refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+    if refused or "ExpiredToken" in str(error):  # to which S3 answers 400
         return (
             f"{place}: the server does not permit this with these credentials ({said}). Reading, writing, listing and "
             f"removing objects below the prefix must be allowed; check the credentials, then do the same again"

@@ -32,7 +32,7 @@ import ray
 from sleeping_slots import BEGAN, ENDED, sleeping_slots
 
 from crowdsweep.engine.cluster import connect
-from crowdsweep.engine.ray_proxy import RayProxy, RaySettings
+from crowdsweep.engine.ray_proxy import RayProxy, RaySettings, start_process
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.resources import Resources
@@ -137,7 +137,8 @@ def engine(size: Size) -> Measured:
     sleeping = f"sleep_s={size.sleep_s}, processes={PROCESSES}"
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder))
-        executor = RayProxy(plan.bases, settings, f"from sleeping_slots import serve; serve({{}}, {sleeping})")
+        program = f"from sleeping_slots import serve; serve({{}}, {sleeping})"
+        executor = RayProxy(plan.bases, settings, start_process(program))
         beside = executor._ray.process.pid
         used, beside_used = time.process_time(), processor_s(beside)
         try:

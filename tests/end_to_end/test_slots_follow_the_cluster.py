@@ -234,3 +234,20 @@ def test_an_autoscaler_grows_the_cluster_under_a_sweep_and_shrinks_it_again(
     assert "no node has room for a slot now; waiting for one" in machine.said()
     ended_as_inline(machine, mapping, tmp_path)
     machine.wait_for(lambda: machine.asked(nodes) == "1")
+
+
+@pytest.mark.long
+def test_two_sweeps_share_a_cluster(machine: Machine) -> None:
+    """The first would hold all of it for minutes; the second gets a slot when a batch of the first ends."""
+    machine.head("--num-cpus=2")
+    waits = {"name": "slow", "params": {"steps": 4, "pause_s": 0.2}}
+    first = machine.sweep(sweep_of(models=[waits], seeds={"report": 1000}))
+    machine.wait_for(lambda: machine.ended()["plain"] > 4)
+    (machine.folder / "second.yaml").write_text(yaml.safe_dump(sweep_of(name="second", models=[waits])))
+    place = ["--address", f"127.0.0.1:{machine.port}", "--store", "second"]
+    second = machine.begin("crowdsweep", "run", "second.yaml", *place)
+    assert second.wait(PATIENCE_S) == 0, machine.said()
+    assert first.poll() is None, "it goes on beside the other"
+    assert "the sweep second waits for room here" in machine.said()
+    first.send_signal(signal.SIGINT)
+    assert first.wait(PATIENCE_S) == 130, machine.said()

@@ -26,7 +26,7 @@ class MadeUp:
     actors: list[Actor] = field(default_factory=list[Actor])
     drained: set[str] = field(default_factory=set[str])
 
-    def check_room(self, resources: Resources) -> None:
+    def check_room(self, *shapes: Resources) -> None:
         """There is room."""
 
     def forget(self, actor: Actor) -> None:
@@ -120,3 +120,16 @@ def test_a_loss_is_said_once_with_the_node_and_without_rays_words(caplog: pytest
     assert event.reason == "its node there is gone"
     (said,) = (record.getMessage() for record in caplog.records)
     assert said == "slot-0 was lost with 4 unfinished trials: its node there is gone; they run again"
+
+
+def test_a_slot_that_ray_ended_for_memory_says_so_without_rays_words() -> None:
+    executor = executor_on(made := MadeUp())
+    words = (
+        "1 worker(s) were killed due to the node running low on memory. Memory on the node (ID: b823d7f8) "
+        "was 11.72GB used / 23.54GB limit (0.497768)"
+    )
+    (event,) = lost(executor, made, 4, OutOfMemoryError(words))
+    assert event.reason == (
+        "Ray ended it, as its node there ran low on memory (11.72GB of 23.54GB used): a smaller `pack`, or more "
+        "CPUs for a slot (`resources`), need less"
+    )

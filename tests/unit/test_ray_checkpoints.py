@@ -32,7 +32,7 @@ class MadeUp:
     drained: set[str] = field(default_factory=set[str])
     given: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
 
-    def check_room(self, resources: Resources) -> None:
+    def check_room(self, *shapes: Resources) -> None:
         """There is room."""
 
     def forget(self, actor: Actor) -> None:

@@ -12,19 +12,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import executor_checks as checks
 import pytest
 from executor_checks import datasets
 from fakes import FakeExecutor
 
+import crowdsweep as cs
+from crowdsweep import app
 from crowdsweep.cli.interrupts import GRACE_S
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine import cluster, ray_proxy
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.ray_process import serve_connection
 from crowdsweep.engine.ray_proxy import RayProcess, RayProxy, RaySettings
-from crowdsweep.errors import InfeasibleRequest, Interrupted, SlotLost
+from crowdsweep.errors import BadInput, InfeasibleRequest, Interrupted, SlotLost
 from crowdsweep.record.spec import TrialSpec
 from crowdsweep.resources import Resources
 from crowdsweep.trial.runner import run_batch
@@ -55,7 +58,7 @@ def link(monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
 
     def make(executor: Executor | Exception, lost: str = "") -> RayProxy:
         process, theirs = beside("")
-        monkeypatch.setattr(ray_proxy, "_started", lambda _: process)
+        monkeypatch.setattr(ray_proxy, "start_process", lambda: process)
 
         def made(settings: RaySettings, _: dict[str, CrowdDataset]) -> tuple[Executor, Callable[[], str]]:
             assert settings == SETTINGS
@@ -101,7 +104,7 @@ def test_a_process_that_ends_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) 
     process, theirs = beside("import os; os._exit(1)")
     connection = Connection(theirs.detach())
     connection.send((ray_proxy.DONE, [2]))
-    monkeypatch.setattr(ray_proxy, "_started", lambda _: process)
+    monkeypatch.setattr(ray_proxy, "start_process", lambda: process)
     lost = RayProxy(datasets(), SETTINGS)
     assert lost.slots_for() == 2
     connection.close()
@@ -115,9 +118,33 @@ def test_a_process_that_ends_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) 
 def test_a_process_that_does_not_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     process, theirs = beside("raise SystemExit('no room')")
     theirs.close()
-    monkeypatch.setattr(ray_proxy, "_started", lambda _: process)
+    monkeypatch.setattr(ray_proxy, "start_process", lambda: process)
     with pytest.raises(SlotLost, match="exited with code 1: no room"):
         RayProxy(datasets(), SETTINGS)
+
+
+def test_other_work_is_done_while_ray_starts() -> None:
+    """Between the settings and the reply to them, in a process that was started before."""
+    process, theirs = beside("import time; time.sleep(60)")
+    other_side = Connection(theirs.detach())
+
+    def meanwhile() -> None:
+        assert other_side.recv() == SETTINGS
+        other_side.send((ray_proxy.DONE, [3]))
+
+    proxy = RayProxy({}, SETTINGS, process, meanwhile)
+    assert proxy.slots_for() == 3
+    proxy.close()
+    process.close()  # has been ended
+
+
+def test_a_process_whose_sweep_is_refused_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process, theirs = beside("import time; time.sleep(60)")
+    monkeypatch.setattr(app, "start_process", lambda: process)
+    with pytest.raises(BadInput, match="anesthesiology"):
+        cs.run({"name": "s", "datasets": ["anesthesiology"], "models": ["uniform"]}, store=tmp_path / "s")
+    theirs.close()
+    assert process.process.poll() is not None
 
 
 def test_a_cluster_that_does_not_start_is_said_in_our_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +160,7 @@ def test_a_cluster_that_does_not_start_is_said_in_our_words(monkeypatch: pytest.
 def test_who_presses_ctrl_c_twice_still_reads_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process beside the driver takes its time to leave the cluster; the command ends before it has."""
     process, theirs = beside("import time; time.sleep(60)")
-    monkeypatch.setattr(ray_proxy, "_started", lambda _: process)
+    monkeypatch.setattr(ray_proxy, "start_process", lambda: process)
 
     def serve() -> None:
         connection = Connection(theirs.detach())

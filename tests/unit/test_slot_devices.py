@@ -82,9 +82,8 @@ def slot() -> Iterator[Slot]:
     made._forkserver.close()
 
 
-def test_a_slot_of_ray_says_which_machine_it_is(slot: Slot) -> None:
-    assert "and on " in slot.why_unusable()
-    assert "none can: torch" in slot.why_unusable()
+def test_a_slot_of_ray_says_why(slot: Slot) -> None:
+    assert slot.why_unusable().startswith("torch ")
 
 
 @pytest.mark.ray

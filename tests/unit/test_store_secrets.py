@@ -155,13 +155,23 @@ def test_what_a_library_says_is_told_without_what_lets_one_in(
     assert objects._said(ValueError(said)) == words
 
 
-def test_a_server_that_sends_the_token_back_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials of files stand in no variable by which they could be known."""
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        (403, "InvalidToken", r"with these credentials \(.*InvalidToken"),
+        (400, "ExpiredToken", r"with these credentials \(.*ExpiredToken"),
+        (403, "RequestTimeTooSkewed", r"the clock of this machine \(.*RequestTimeTooSkewed"),
+    ],
+)
+def test_a_server_that_refuses_says_why_and_what_it_sends_back_is_not_quoted(
+    status: int, code: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Credentials of files stand in no variable by which they could be known. S3 answers 400 to those that expired."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = f"<Error><Code>InvalidToken</Code><Message>bad</Message><Token-0>{SECRET}</Token-0></Error>".encode()
-            self.send_response(403)
+            body = f"<Error><Code>{code}</Code><Message>bad</Message><Token-0>{SECRET}</Token-0></Error>".encode()
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -174,7 +184,7 @@ def test_a_server_that_sends_the_token_back_is_not_quoted(monkeypatch: pytest.Mo
         thread.start()
         try:
             speak_to(f"http://127.0.0.1:{http.server_port}", monkeypatch)
-            with pytest.raises(JournalError, match=r"with these credentials \(.*InvalidToken") as failed:
+            with pytest.raises(JournalError, match=words) as failed:
                 Objects(place("x")).get("a")
         finally:
             http.shutdown()

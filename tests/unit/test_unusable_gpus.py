@@ -27,7 +27,7 @@ def on(pool: Pool, name: str) -> Actor:
 
 def executor_on(pool: Pool, *asked: Resources) -> RayExecutor:
     cluster: Any = pool._cluster
-    cluster.check_room = lambda resources: None
+    cluster.check_room = lambda *shapes: None
     return RayExecutor({}, cluster, asked, make_pool=lambda _: pool)
 
 

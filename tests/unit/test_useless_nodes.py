@@ -32,7 +32,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Make:
 
 def executor_on(pool: Pool, *asked: Resources) -> RayExecutor:
     cluster: Any = pool._cluster
-    cluster.check_room = lambda resources: None
+    cluster.check_room = lambda *shapes: None
     return RayExecutor({}, cluster, asked, make_pool=lambda _: pool)
 
 
