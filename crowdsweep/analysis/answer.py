@@ -44,13 +44,7 @@ class Answer:
 
 
 def answer_of(state: JournalState, block: DatasetComparison, trials: Iterable[ShownTrial]) -> Answer:
-    """Returns the recommendation for one dataset.
-
-    Args:
-        state: state of the sweep, from its journal.
-        block: the comparison on that dataset.
-        trials: all shown trials of the sweep.
-    """
+    """Returns the recommendation for one dataset."""
     if not block.ranked:
         return Answer(block=block, lead=why_unranked(block), ceiling=_ceiling(block))
     best = block.ranked[0]
@@ -163,7 +157,6 @@ def _cheaper(block: DatasetComparison, alike: list[ModelScore], close: list[str]
     Empty where the best model takes less than `_NO_COST` seconds, or no such model costs `_CHEAPER` times less.
 
     Args:
-        block: the comparison.
         alike: models that are as good as the best, best first.
         close: names that the sentence before has just listed; the text continues that sentence.
     """

@@ -213,10 +213,7 @@ def compare(
         table: a table of `comparison_rows` or `results_table`; rows of the search phase are ignored. Rows with `chosen`
             are compared; the others become `other_points`.
         metric: the metric of the sweep file; its test version ranks where there is one.
-        published: published values.
-        gold_models: labels of the models that need gold.
         references: (dataset, dataset_params) → what its models are scored against; gold where there is no entry.
-        item_scores: looks up the scores of single items.
         by: full name of the metric that ranks, in place of what `metrics.ranking` chooses; on a dataset that lacks it
             no model is ranked.
     """

@@ -31,9 +31,6 @@ def cost_front(block: DatasetComparison) -> Sequence[CostPoint]:
     """Returns the ranked models with a known cost, the fastest first; none where there are fewer than `FEWEST`.
 
     The front compares means alone; the comparison says which differences are significant.
-
-    Args:
-        block: the comparison on one dataset.
     """
     known = [
         (score.wall_s.mean, score.metrics[block.metric], score.model)

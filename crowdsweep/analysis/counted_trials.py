@@ -53,7 +53,6 @@ def scores_of(
     """Returns the scores of a model's trials.
 
     Args:
-        state: state of the sweep, from its journal.
         by_item: key of a trial → scores of its items, for trials that stored them.
         metric: full name of the metric; seeds without it are left out.
         keys: seed → key of the trial.

@@ -38,9 +38,7 @@ def first_seeds(
     """Yields the arrays of each model on each dataset: those of its lowest seed that stored all required arrays.
 
     Args:
-        state: state of the sweep, from its journal.
         trials: shown trials, of which the chosen ones count.
-        rows: rows of the journal, beside which the arrays are stored.
         names: required arrays; a trial without one of them is skipped.
         more: optional arrays, which are read where the trial has them.
     """
@@ -69,12 +67,7 @@ def class_names(state: JournalState, kept: KeptArrays) -> tuple[str, ...]:
 
 
 class KeptScores:
-    """Lookup of the scores of single items in a record (an `ItemScores` function).
-
-    Args:
-        state: state of the sweep, from its journal.
-        rows: rows of that journal.
-    """
+    """Lookup of the scores of single items in a record (an `ItemScores` function)."""
 
     def __init__(self, state: JournalState, rows: Rows) -> None:
         self._state = state

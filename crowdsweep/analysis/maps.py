@@ -194,7 +194,6 @@ def maps_of(state: JournalState, trials: Sequence[ShownTrial], rows: Rows, axis:
     datasets answer no question of the study.
 
     Args:
-        state, trials, rows: state, shown trials and journal rows of the sweep.
         axis: dataset parameter that the sweep's study varies; empty where it varies none.
     """
     if axis:

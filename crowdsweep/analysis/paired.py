@@ -106,10 +106,8 @@ def paired_test(
     Where the differences do not vary there is no test, and `PairedTest.reason` says why.
 
     Args:
-        best, other: scores of the two models.
         comparisons: number of pairs that are tested on this dataset.
         heldout: share of the annotations that each seed holds out anew, where these are scored; else 0.
-        metric: full name of the metric of the scores.
     """
     seeds = sorted(best.by_seed.keys() & other.by_seed.keys())
     if not seeds:

@@ -103,13 +103,7 @@ class Pivot:
 
 
 def pivot_of(comparison: Comparison, *, sweep: str = "", paper: str = "") -> Pivot:
-    """Returns the pivot table of a comparison, with its tests and means as they are.
-
-    Args:
-        comparison: the comparison, by any metric.
-        sweep: name of the sweep.
-        paper: source of its published values.
-    """
+    """Returns the pivot table of a comparison, with its tests and means as they are."""
     blocks = comparison.datasets
     gold = dict.fromkeys(score.model for block in blocks for score in block.scores if score.saw_gold)
     places: dict[str, list[float]] = {}

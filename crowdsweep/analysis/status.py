@@ -50,7 +50,6 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
     earlier sweep, the points that searches were told of before their first point.
 
     Args:
-        state: state of the sweep, from its journal.
         store: store of the sweep, which shows whether the driver of a running sweep is alive. `status` is `crashed`
             where the driver died without recording its end; without a store, `status` is then `running`.
     """
@@ -130,7 +129,6 @@ def left_out_words(left_out: int, data_changed: Mapping[str, int]) -> list[str]:
     """Returns why finished trials are left out, a line for each reason.
 
     Args:
-        left_out: number of finished trials that are left out.
         data_changed: dataset → number of those that ran on other data than the dataset has now.
     """
     shows = "(`crowdsweep results DIR --all-trials` shows them)"

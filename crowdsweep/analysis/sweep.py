@@ -272,7 +272,6 @@ def comparison_of(
     """Compares the models of a sweep, as its file asks for it.
 
     Args:
-        state: state of the sweep, from its journal.
         item_scores: looks up the scores of single items; without it, intervals and tests vary over seeds alone.
         rows: `comparison_rows` of the state, where they are known already.
         by: full name of the metric that ranks; empty for that of the report.

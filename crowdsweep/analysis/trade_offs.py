@@ -69,13 +69,7 @@ class TradeOffs:
 def trade_offs(
     state: JournalState, searches: Iterable[SearchShown], trials: Iterable[ShownTrial]
 ) -> dict[str, TradeOffs]:
-    """Returns search key → its trade-offs, for searches of several objectives that have scored a point.
-
-    Args:
-        state: state of the sweep, from its journal.
-        searches: all searches that have proposed a point.
-        trials: `shown_trials` of the state.
-    """
+    """Returns search key → its trade-offs, for searches of several objectives that have scored a point."""
     several = [search for search in searches if search.further and state.further.get(search.key)]
     if not several:
         return {}

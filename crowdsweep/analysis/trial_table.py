@@ -56,7 +56,6 @@ def results_table(
     that have not finished have no row.
 
     Args:
-        state: state of the sweep, from its journal.
         phase: the phase of the trials. With `all`, a trial of both phases has one row, as a trial of the report.
         every: whether to include trials that the sweep no longer asks for; a column `asked` tells them apart.
         shown: `shown_trials` of the state, where they are known already.

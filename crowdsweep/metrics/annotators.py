@@ -121,8 +121,6 @@ def js_annotators(true: TrueMatrices, estimated: EstimatedMatrices, active: np.n
     """Returns the plain mean over active annotators of the divergence of their own two matrices (I-JS).
 
     Args:
-        true: true matrices.
-        estimated: the model's matrices.
         active: int [active], codes of the annotators with annotations; at least one.
     """
     chunks = _chunks(active, estimated)
@@ -137,7 +135,6 @@ def js_annotators_crowd(true: TrueMatrices, crowd: Confusion | ClassConfusion, a
     vote.
 
     Args:
-        true: true matrices.
         crowd: the matrix that every annotator is taken to have.
         active: int [active], codes of the annotators with annotations; at least one.
     """
@@ -163,7 +160,6 @@ def mean_confusion(
     """Returns the mean of the active annotators' estimated matrices: plain, or weighted (by their numbers of labels).
 
     Args:
-        estimated: the model's matrices.
         active: int [active], codes of the annotators with annotations; at least one.
         weight: positive; None for the plain mean.
     """

@@ -14,7 +14,6 @@ def on_front(values: Float64[np.ndarray, "rows objectives"], goals: Sequence[Goa
 
     Args:
         values: finite.
-        goals: which way each objective is better.
     """
     losses = values * [-1.0 if goal == "maximize" else 1.0 for goal in goals]
     front: list[int] = []

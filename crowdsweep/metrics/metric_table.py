@@ -362,7 +362,6 @@ def repeats_votes(metric: str, gold: Mapping[str, bool]) -> bool:
     """Whether a metric would score training items without gold by the very answers that trained them.
 
     Args:
-        metric: its full name.
         gold: split → whether it is scored against gold; true for those that are not named.
     """
     info = info_of(metric)
@@ -380,8 +379,6 @@ def check_metric_name(name: str, where: str = "", *, beside: bool = False) -> No
     uses, which only the model knows.
 
     Args:
-        name: the name.
-        where: it stands.
         beside: whether it stands beside another metric, so that it may be a cost.
 
     Raises:

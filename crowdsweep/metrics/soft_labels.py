@@ -21,8 +21,6 @@ def bootstrap_p(differences: Float[np.ndarray, " predictions"], *, samples: int 
 
     Args:
         differences: one model's score of each prediction minus the other's.
-        samples: how many are drawn.
-        seed: of the draws.
 
     Returns:
         1 where the two do not differ at all, or there are no predictions.

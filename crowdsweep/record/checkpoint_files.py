@@ -51,7 +51,6 @@ class CheckpointFiles:
     """The checkpoints in the store of a journal that is open for writing.
 
     Args:
-        rows: of the store.
         guard: the lock that every writer of the store holds.
     """
 

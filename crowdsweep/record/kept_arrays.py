@@ -23,10 +23,6 @@ FOLDER = ARTIFACTS
 def keep(put: Callable[[str, Mapping[str, bytes]], object], arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
     """Writes arrays as files of the store and returns their records, by name.
 
-    Args:
-        put: `Rows.put` of the store.
-        arrays: by name.
-
     Raises:
         JournalError: an array could not be written.
     """

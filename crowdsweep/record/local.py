@@ -175,7 +175,6 @@ class LocalRows:
         """Cuts off a torn tail, or adds a missing last newline; returns the size of the file.
 
         Args:
-            file: descriptor of the journal.
             good: size of the valid part of the file.
         """
         size = os.fstat(file).st_size

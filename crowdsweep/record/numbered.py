@@ -107,10 +107,6 @@ def spans_of(names: Iterable[str]) -> list[Span]:
 def number_of(name: str, place: str) -> int:
     """Returns the number in the name of a journal's object.
 
-    Args:
-        name: of the object.
-        place: of the store, for messages.
-
     Raises:
         JournalDamaged: the name is not one that a driver gives.
     """
@@ -127,9 +123,7 @@ def numbers_of(names: Sequence[str], after: int, place: str) -> list[int]:
     """Returns the numbers of a journal's objects, which must be consecutive.
 
     Args:
-        names: of the objects, in order.
         after: the number before the first of them.
-        place: of the store, for messages.
 
     Raises:
         JournalDamaged: a number is missing, or a name is not one that a driver gives.
@@ -160,9 +154,7 @@ def written_in(content: bytes, first: int, last: int, place: str) -> Iterator[Wr
     """Yields the objects in the content of a pack or of a single object.
 
     Args:
-        content: of the pack or object.
         first, last: numbers of the first and last object that it must contain.
-        place: of the pack or object, for messages.
 
     Raises:
         JournalDamaged: the content is incomplete, or contains other objects.

@@ -46,11 +46,7 @@ class ObjectRows:
     and the next write of the first one fails.
 
     Args:
-        objects: of the store.
         write: whether to open the rows for writing, as a driver.
-        listen_s: seconds between two checks of a driver for questions.
-        answer_s: seconds to wait for another driver's answer.
-        packed: objects per pack.
 
     Raises:
         JournalLocked: another driver is writing.

@@ -11,7 +11,6 @@ def objective_of(result: TrialResult, name: str) -> float | None:
 
     Args:
         result: of a trial that did not fail.
-        name: of the metric or cost.
     """
     if name == SECONDS:
         return result.wall_s

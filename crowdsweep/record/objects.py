@@ -66,8 +66,6 @@ class Objects:
     """The objects below a prefix, by name.
 
     Args:
-        place: the prefix.
-        patience: timeouts and retry policy.
         client: for the bucket; None: the client of the place's connection, made from the current environment.
 
     Raises:

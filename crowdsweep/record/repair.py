@@ -169,11 +169,6 @@ class _Salvaged:
 def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
     """Returns the readable part of a journal.
 
-    Args:
-        lines: of the journal.
-        rows: storage with the arrays of its trials.
-        place: of the journal, for messages.
-
     Raises:
         JournalError: no row can be read.
     """

@@ -145,7 +145,6 @@ def encode_row(text: str, after: Link) -> bytes:
 
     Args:
         text: the row, a JSON object with at least one field.
-        after: the row before it.
     """
     # The row's own opening brace is dropped: the line opens with one before its checksum.
     body = _place_behind(after) + text.encode("utf-8", "surrogatepass")[1:]
@@ -153,12 +152,7 @@ def encode_row(text: str, after: Link) -> bytes:
 
 
 def chain(texts: Iterable[str], after: Link) -> tuple[bytes, Link]:
-    """Returns the lines of consecutive rows, and the end of the chain that they make.
-
-    Args:
-        texts: of the rows, as for `encode_row`.
-        after: the row before the first of them.
-    """
+    """Returns the lines of consecutive rows, and the end of the chain that they make."""
     lines: list[bytes] = []
     for text in texts:
         line = encode_row(text, after)
@@ -193,7 +187,6 @@ def valid_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Gene
 
     Args:
         lines: with their newlines.
-        source: of the lines, for messages.
         after: the row before the first of them.
 
     Returns:

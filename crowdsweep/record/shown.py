@@ -51,7 +51,6 @@ def shown_trials(state: JournalState, *, every: bool = False, phase: Phase | Non
     A trial occurs once per cell and search that asks for it.
 
     Args:
-        state: of the journal.
         every: whether to add the trials that the plan does not ask for, once per phase in which they were planned.
         phase: of the trials; None for both.
     """
@@ -106,10 +105,6 @@ def left_out_as_data_changed(state: JournalState, shown: Iterable[ShownTrial]) -
     """Returns dataset → number of finished trials that are left out because the data changed.
 
     The plan asks for the same dataset with the same parameters, but for no trial with their fingerprint.
-
-    Args:
-        state: of the journal.
-        shown: `shown_trials` of the state.
     """
     asked = {trial.spec.key: trial.spec for trial in shown}
     left = [state.specs[key] for key in state.results if key not in asked and key in state.specs]

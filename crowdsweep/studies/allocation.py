@@ -43,11 +43,8 @@ def allocation_part(
     """Returns the report section on what adaptive labelling brings over even labelling.
 
     Args:
-        group: the group of the models.
         competitors: the models that saw no gold, with labels given evenly.
         adaptive: the models with labels given adaptively.
-        target: a share to be reached; None for no target.
-        prices: prices of labels; None where they are not known.
     """
     rows: list[list[Cell]] = []
     numbers: list[StudyNumber] = []

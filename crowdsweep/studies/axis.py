@@ -41,7 +41,6 @@ class AxisPoint:
         """Returns the mean of a metric over the seeds, with its interval; None where no trial has the metric.
 
         Args:
-            metric: its name in results.
             heldout: share of the annotations that report trials held out.
         """
         values = self.by_seed.get(metric)
@@ -76,10 +75,8 @@ def along_axis(
     planned first counts: the search's best.
 
     Args:
-        table: of results.
         axis: the dataset parameter that the study varies.
         metrics: the metrics to collect from each trial.
-        item_scores: looks up the scores of single items.
     """
     found: dict[str, ModelsAlong] = {}
     trials: dict[str, list[tuple[AxisPoint, int, str]]] = {}

@@ -41,8 +41,6 @@ def fitted_law(points: Points, group: Group, sizes: Mapping[int | None, float]) 
     """Returns the power law of a model; where there is none, a phrase that says why.
 
     Args:
-        points: the results of the model.
-        group: the group of the model.
         sizes: requested number of labels per item → mean number that the items have.
     """
     metric, places = group.metric, _places(points, group, sizes)
@@ -71,14 +69,7 @@ def fitted_law(points: Points, group: Group, sizes: Mapping[int | None, float]) 
 
 
 def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, prices: Prices | None) -> StudyReport:
-    """Returns the report section on what more labels than were tried would bring each model, and cost.
-
-    Args:
-        group: the group of the models.
-        competitors: the models that saw no gold.
-        target: a share to be reached; None for no target.
-        prices: prices of labels; None where they are not known.
-    """
+    """Returns the report section on what more labels than were tried would bring each model, and cost."""
     sizes = labels_per_item(competitors, group)
     laws = {name: fitted_law(points, group, sizes) for name, points in sorted(competitors.items())}
     n_items = n_items_of(competitors, group)

@@ -134,9 +134,6 @@ def cheapest(reached: Mapping[str, Reach], models: ModelsAlong, group: Group, pr
 
     Args:
         reached: model → labels per item that reach the target.
-        models: the results of the models.
-        group: the group of the models.
-        prices: prices of labels.
     """
     enough = _costs(((name, one.enough) for name, one in reached.items()), models, group, prices)
     if not enough:
@@ -188,8 +185,6 @@ def prices_part(
     """Returns the report section on the cost of tried labels: the steps of each model, the cheapest way to each aim.
 
     Args:
-        group: the group of the models.
-        competitors: the models that saw no gold.
         aims: verb (`reach`, `come`) → model → labels per item that it needs for the aim after the verb.
         prices: prices of labels; None where they are not known, which makes the section empty.
     """

@@ -139,8 +139,6 @@ def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive
 
     Args:
         group: models with labels given evenly.
-        gold: names of the models that saw gold.
-        knobs: settings of the study.
         adaptive: models of the dataset with labels given adaptively.
     """
     tolerance, target, prices = knobs["tolerance"], target_of(knobs["target"], group.dataset), prices_of(knobs)

@@ -29,11 +29,6 @@ def targets_reached(group: Group, competitors: ModelsAlong, target: float | None
     """Returns model → labels per item that it needs for a target accuracy.
 
     The result is empty where there is no target, or where the group's metric is not a share.
-
-    Args:
-        group: the group of the models.
-        competitors: the models that saw no gold.
-        target: a share.
     """
     if target is None or not is_share(group.metric):
         return {}
@@ -56,10 +51,7 @@ def best_reached(group: Group, competitors: ModelsAlong, tolerance: float, withi
     """Returns model → labels per item that it needs to come close to the best model with all labels.
 
     Args:
-        group: the group of the models.
-        competitors: the models that saw no gold.
         tolerance: how close, in the metric's units.
-        within: the tolerance in words.
     """
     full = means_of_all(group, competitors)
     if not full:

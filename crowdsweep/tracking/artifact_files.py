@@ -75,7 +75,6 @@ def relocate_artifacts(database: Path, *, whole: bool) -> list[str]:
     MLflow gives to such rows. Anything else is left unchanged.
 
     Args:
-        database: a sqlite file of MLflow.
         whole: whether the database is a store's own, which was moved with all its artifacts; in other databases only
             rows that crowdsweep wrote are changed.
 
@@ -199,11 +198,6 @@ def _named_errors(database: Path) -> Generator[None]:
 
 def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | None:
     """Returns the id of an experiment, and whether it has a tag; None where there is no such experiment.
-
-    Args:
-        database: a readable sqlite file of MLflow.
-        name: the experiment's name.
-        tag: the tag's key.
 
     Raises:
         OSError: as in `relocate_artifacts`.

@@ -57,7 +57,6 @@ def place_in(folder: str, *names: str) -> str | None:
 
     Args:
         folder: URI of the folder.
-        names: names of the folders on the way down.
     """
     if not all(_PLAIN.fullmatch(name) for name in names):
         return None
@@ -69,7 +68,6 @@ def relocated(folder: str, location: str) -> str | None:
 
     Args:
         folder: URI of the artifact folder that is now beside the database.
-        location: location as the database stores it.
 
     Returns:
         The new URI; None where the location lies below no artifact folder, or has odd names on the way.

@@ -64,10 +64,6 @@ class MlflowConnection:
     """One MLflow experiment as a `RunBook` uses it, in the project's own types and errors.
 
     Every method may raise `Rejected`, for what MLflow will never accept, and `TrackingFailed`.
-
-    Args:
-        uri: MLflow's tracking URI.
-        experiment: name of the experiment.
     """
 
     def __init__(self, uri: str, experiment: str) -> None:

@@ -48,10 +48,7 @@ def log_classifier(uri: str, experiment: str, sweep: str, store: str, served: Se
     """Logs a classifier on a sweep's top run, and registers it where a name is given.
 
     Args:
-        uri: MLflow's tracking URI.
-        experiment: name of the experiment.
         sweep, store: the sweep's name and the id of its store.
-        served: the classifier.
         register: name in MLflow's model registry; empty for none.
 
     Returns:

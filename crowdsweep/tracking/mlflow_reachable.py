@@ -116,9 +116,7 @@ def within_patience(uri: str, ask: Callable[[], object], patience_s: float | Non
     """Makes a call that may hang, and waits for a limited time.
 
     Args:
-        uri: MLflow's tracking URI, for messages.
         ask: the call; may raise anything.
-        patience_s: seconds to wait; `PATIENCE_S` where None.
 
     Raises:
         TrackingFailed: the call failed, or did not end in time.

@@ -48,7 +48,6 @@ class MlflowMirror:
         uri: see `tracking_uri`.
         record: receives `RunsCreated` events on this mirror's thread; the journal reports its own failures.
         draw: draws the mean confusion matrix of a cell's reported trials, which becomes an artifact of the cell's run.
-        timing: intervals and time limits of the thread.
         presses: returns how often Ctrl-C was pressed; one more press, and `close` leaves the rest to `mirror`.
         tell: receives messages for the user while `close` waits.
 
@@ -172,9 +171,6 @@ def rebuild(
     Must not run while a driver writes the same sweep: the driver's open runs would be marked as interrupted.
 
     Args:
-        state: state of the journal.
-        uri: MLflow's tracking URI.
-        experiment: name of the experiment.
         read: reads the arrays that trials kept (`reader_of`); None leaves them out.
         draw: as for `MlflowMirror`.
 

@@ -143,7 +143,6 @@ class RunBook:
     must come first.
 
     Args:
-        experiment: the MLflow experiment.
         record: receives `RunsCreated` events.
         read: reads the arrays that trials kept; None leaves them out.
         draw: draws the confusion matrices of cells; None leaves the figures out.
@@ -406,7 +405,6 @@ def delete_doubles(experiment: Experiment, store: str, sweep: str, known: Mappin
     more was written to such runs, and they were not ended.
 
     Args:
-        experiment: the experiment that has the runs.
         store, sweep: id of the store and name of the sweep that the runs belong to.
         known: key → id of the one run that stays.
     """

@@ -182,8 +182,6 @@ def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -
 
     Args:
         shown: any trial of the cell.
-        trials: all trials of the cell.
-        sweep: name of the sweep.
     """
     spec, known = shown.spec, list(trials)
     asked = [trial for trial in known if trial.asked]
@@ -223,7 +221,6 @@ def _few(names: Iterable[str], *, searched: bool) -> list[str]:
     its comparison of runs opens with the first one.
 
     Args:
-        names: names of all metrics of the cell.
         searched: whether they are of a search, which is scored on dev items or on held-out labels.
     """
     shown = [name for name in names if metric_kind(name) not in _IN_THE_FILE_ALONE and not is_count(name)]

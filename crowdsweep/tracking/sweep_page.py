@@ -96,7 +96,6 @@ def runs_link(experiment: str, *, viewed: bool) -> str:
     Without a workflow type in the link, MLflow 3 opens its pages for prompts and traces.
 
     Args:
-        experiment: id of the experiment.
         viewed: whether the experiment has the tag of `view`; a link to a missing view is an error.
     """
     return f"#/experiments/{experiment}/runs?{_TRAINING}" + (f"&viewStateShareKey={VIEW}" if viewed else "")
@@ -108,11 +107,7 @@ def experiments_link() -> str:
 
 
 def view(params: Sequence[str]) -> dict[str, str]:
-    """Returns the experiment tag that sets the initial view of its list of runs: filter, order and columns.
-
-    Args:
-        params: hyper-parameters to show as columns.
-    """
+    """Returns the experiment tag that sets the initial view of its list of runs: filter, order and columns."""
     shown = list(params)[:_MOST_COLUMNS]
     columns = [*(("metrics", name) for name in (SCORE, LOW, HIGH, RANK, SEARCHED)), ("params", "model")]
     columns += [("params", name) for name in shown]

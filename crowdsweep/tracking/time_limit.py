@@ -60,10 +60,7 @@ def with_time_limit(
     """Runs `work` on a thread and returns its result. A thread that takes too long is abandoned.
 
     Args:
-        door: the client through which the work calls MLflow.
         work: receives a `StillWanted`, to be checked between steps. It may raise anything, which is raised here again.
-        silent_s: seconds without an answer before a warning is logged.
-        given_up_s: seconds without an answer before the thread is abandoned.
 
     Raises:
         TrackingFailed: MLflow has not answered for `given_up_s`.

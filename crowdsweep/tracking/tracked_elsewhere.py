@@ -68,8 +68,6 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> ServedEls
     a record names the place.
 
     Args:
-        store: store of the sweep.
-        state: state of its record.
         place: place as `place_elsewhere` returns it.
 
     Raises:

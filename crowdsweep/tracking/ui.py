@@ -199,7 +199,6 @@ def _open(link: str, folder: Path) -> None:
     """Opens a browser with a file that redirects to a link, because all users of a machine can read command lines.
 
     Args:
-        link: link with the token.
         folder: folder that only its owner can read.
     """
     page = folder / "open.html"

@@ -29,8 +29,6 @@ def show_when_ended(
     command that makes up for it.
 
     Args:
-        found: the sweep.
-        files: its report.
         uri: MLflow's tracking URI from the sweep file; the record has it without secrets.
         lacks: what MLflow lacks already, in words: `3 trials`.
     """
@@ -72,9 +70,7 @@ def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None
     """Rebuilds a sweep in MLflow from its record: its page, and whatever is missing or incomplete.
 
     Args:
-        store: store of the sweep.
         uri: MLflow's tracking URI; the sweep's own where it is None.
-        tell: receives messages on what was done.
 
     Raises:
         JournalError: there is no sweep in that folder.

@@ -19,7 +19,6 @@ def training_curves(
     """Returns (dataset, parameters) → curves, leaving out curves of fewer than two steps.
 
     Args:
-        state, trials: state of the sweep, and its shown trials.
         searched: whether to return curves of search trials, in place of those of trials that the report counts.
     """
     found: dict[Place, Curves] = {}

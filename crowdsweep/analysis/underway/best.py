@@ -43,12 +43,7 @@ class _Cell:
 
 
 class BestByDataset:
-    """Running sums of metrics, from which the best cell of each dataset is found.
-
-    Args:
-        config: the sweep file, with every default.
-        plan: the plan of the sweep.
-    """
+    """Running sums of metrics, from which the best cell of each dataset is found."""
 
     def __init__(self, config: Mapping[str, Any], plan: PlanRecord) -> None:
         wanted = config.get("metric")

@@ -58,7 +58,6 @@ class Progress:
     Args:
         look: returns the current state of the journal, for a sweep that is resumed; None where there is no journal to
             read.
-        clock: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -95,7 +94,6 @@ class Progress:
         """Begins from a journal: takes its plan, and the trials that its sweep asks for now with their results.
 
         Args:
-            state: state of the sweep, from its journal.
             shown: `shown_trials` of the state, where they are known already.
         """
         self.name, self.status = state.name, state.status

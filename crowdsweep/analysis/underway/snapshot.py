@@ -127,7 +127,6 @@ class SweepFollower:
 
     Args:
         look: returns the current state of the journal, for a sweep that is resumed.
-        clock: monotonic clock, in seconds.
     """
 
     def __init__(self, look: Callable[[], JournalState], clock: Callable[[], float] = time.monotonic) -> None:

@@ -41,7 +41,6 @@ def sweep_page(found: AnalysedSweep, files: Mapping[str, bytes]) -> SweepPage:
     """Returns what MLflow is to show of a sweep.
 
     Args:
-        found: the sweep.
         files: files of its report, by name; empty where it has not been written.
     """
     state, shown, blocks = found.state, found.trials, found.comparison.datasets

@@ -45,7 +45,6 @@ def underway(found: AnalysedSweep, refresh: int, now: SweepSnapshot | None = Non
     """Returns what the page of a running sweep has besides; None where it does not run.
 
     Args:
-        found: the sweep.
         refresh: seconds after which the page reloads itself.
         now: what the sweep's driver says of this moment; None where it says nothing.
     """

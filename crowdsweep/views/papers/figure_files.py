@@ -46,13 +46,6 @@ def write_figures(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> list
     Each figure has its caption beside it, `NAME.txt`. For formats that LaTeX reads, `figures.tex` has an environment
     for each figure, to copy from. The same record gives the same files, to the byte.
 
-    Args:
-        found: the sweep.
-        formats: formats of the files.
-
-    Returns:
-        The files.
-
     Raises:
         WriteFailed: they could not be written.
         ForeignFile: a file that crowdsweep did not write, or that was changed since, is in the way.

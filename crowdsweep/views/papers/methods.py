@@ -10,7 +10,6 @@ def methods_paragraph(found: AnalysedSweep, *, latex: bool = False) -> str:
     """Returns a description of how a sweep was done, in one paragraph.
 
     Args:
-        found: the sweep.
         latex: whether to escape every character that LaTeX takes for a command.
     """
     text = " ".join(methods_of(found))

@@ -42,8 +42,6 @@ def legend(pivot: Pivot, plus_minus: PlusMinus, *, best: str, as_good: str) -> l
     """Returns what a reader must know of the table, in sentences.
 
     Args:
-        pivot: the table.
-        plus_minus: what follows a mean.
         best, as_good: how these cells look: `Bold`, `underlined`.
     """
     fewest, most = pivot.seeds
@@ -160,7 +158,6 @@ def _rows(
     """Returns the cells of every model, the ranked ones first.
 
     Args:
-        pivot: the table.
         shown: a cell and its metric → its text.
         name, number: return a text and a number as the format writes them.
     """

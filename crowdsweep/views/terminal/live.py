@@ -64,7 +64,6 @@ class ConsoleMirror:
         console: where it is shown; standard error by default, so that standard output stays clean for results.
         look: returns the current state of the journal, so that a resumed sweep counts on.
         every_s: least seconds between two plain lines of progress; the longer a sweep lasts, the rarer they are.
-        clock: seconds, monotonic.
     """
 
     def __init__(

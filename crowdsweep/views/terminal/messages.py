@@ -41,7 +41,6 @@ def wrapped(text: str, width: int | None) -> str:
     line break. A word that is longer than a line begins a line, and the terminal breaks it.
 
     Args:
-        text: lines.
         width: width of the terminal; None for no terminal, where lines are not broken.
     """
     if width is None:

@@ -20,9 +20,7 @@ def pivot_text(pivot: Pivot, width: int | None, plus_minus: PlusMinus = "interva
     not significantly worse.
 
     Args:
-        pivot: the table.
         width: width of the terminal; None for tab-separated lines.
-        plus_minus: what follows a mean.
     """
     models = [*pivot.models, *pivot.gold]
     names = ["model", *(f"{model} (saw gold)" if model in pivot.gold else model for model in models)]

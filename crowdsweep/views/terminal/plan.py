@@ -26,7 +26,6 @@ def describe_plan(plan: Plan, width: int | None = None) -> str:
     Models that do not state their cost are fitted for a moment.
 
     Args:
-        plan: the plan.
         width: width of the terminal; None for tab-separated lines.
     """
     summary = plan_summary(plan)

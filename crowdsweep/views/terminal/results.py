@@ -33,7 +33,6 @@ def shown_results(found: AnalysedSweep, width: int | None) -> str:
     """Returns the results of a sweep for people: tables, and what must be known of them.
 
     Args:
-        found: the sweep.
         width: width of the terminal; None for tab-separated lines.
     """
     shown_notes = [*_study_words(found), *found.notes_below_a_table]
