@@ -41,7 +41,6 @@ class ModelScore:
     """Scores of one model on one dataset, at one point of its hyper-parameters.
 
     Attributes:
-        model: label of the model in the sweep.
         point: the searched hyper-parameters, canonical JSON.
         rank: 1 is best; None for models that saw gold or lack the metric.
         metrics: estimates of every metric over the fresh seeds.
@@ -148,10 +147,7 @@ class PublishedComparison:
     """One published value and the sweep's own estimate of it.
 
     Attributes:
-        published: the published value.
         block: the comparison on its dataset; None, like `ours`, where the sweep has no such cell (yet).
-        ours: the sweep's estimate.
-        difference: the sweep's mean minus the published value.
     """
 
     published: PublishedValue

@@ -15,7 +15,6 @@ class CostPoint:
     """Cost and score of one model at its point.
 
     Attributes:
-        model: label of the model in the sweep.
         seconds: seconds per trial, as a mean over seeds; above 0.
         score: estimate of the metric that ranks.
         on_front: whether no other model is better for the same seconds or fewer, or as good for fewer.

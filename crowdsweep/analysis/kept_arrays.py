@@ -22,7 +22,6 @@ class KeptArrays:
 
     Attributes:
         place: dataset and its parameters, canonical JSON.
-        model, seed: label of the trial's model, and its seed.
         arrays: name → array: every required one, and the optional ones that the trial has.
     """
 

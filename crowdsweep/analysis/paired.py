@@ -20,7 +20,6 @@ class SeedScores:
     """Scores of one model on a dataset, by the metric that ranks.
 
     Attributes:
-        by_seed: seed → score.
         by_item: seed → scores of the single items, of which the seed's score is the mean. They are known for every seed
             or for none, and for the same items in the same order at every seed and for every model.
     """
@@ -63,7 +62,6 @@ class SideBySide:
     """Comparison of two predictions.
 
     Attributes:
-        metric: full name of the metric that compares them.
         first, second: mean score of each over its seeds.
         test: uncorrected test of the first minus the second, on their common seeds.
     """

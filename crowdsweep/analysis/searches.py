@@ -28,8 +28,6 @@ class SearchedPoints:
         numbers: numbers of the points, ascending.
         values: value of the metric at each point, in its own units.
         params: hyper-parameter → index in `numbers` → value at that point; points without it are left out.
-        log: hyper-parameters that were searched on a log scale.
-        choices: hyper-parameters that were searched among listed values → these values.
     """
 
     numbers: Sequence[int]
@@ -44,19 +42,15 @@ class SearchShown:
     """One search: its objective, the value of each point, and the selected points.
 
     Attributes:
-        model: label of the model.
         place: dataset and its parameters, canonical JSON.
         metric, goal: the metric that is searched for, and its direction.
         points: number of a point → its hyper-parameters.
         values: number of a point → its value, None where it failed.
-        selected: numbers of the selected points.
         fresh: number of a selected point → the same metric on fresh seeds, where the report's trials have it.
         importances: hyper-parameter → share of the values' variance that it explains; empty where it is not known.
         ends: hyper-parameter → lowest and highest value of its range, for numeric ranges.
         log: hyper-parameters that were searched on a log scale.
         choices: hyper-parameters that were searched among listed values → these values.
-        among: all datasets of the sweep.
-        key: key of the search.
         listed: whether every point of the space was to be tried, so that the sampler had no choice.
         sampler: the sampler that proposed the points; empty where the record does not name it.
         told: name of an earlier sweep → number of its points that the sampler was told of at the start; `points` has

@@ -58,8 +58,6 @@ class AnalysedSweep:
     every map.
 
     Attributes:
-        store: store of the sweep.
-        state: state of the sweep, from its journal.
         rows: rows of the journal, beside which the trials' arrays are stored.
     """
 

@@ -31,7 +31,6 @@ class Pair:
 
     Attributes:
         dataset: the dataset with its parameters, in words.
-        model: label of the model.
         metric, goal: the ranking metric and its direction, from the first sweep that has the model.
         first, second: mean score in each sweep: over the common seeds where trials are paired, else over the sweep's
             own seeds; None where there is none.

@@ -35,11 +35,8 @@ class Head:
     """The head line of an object.
 
     Attributes:
-        object: number of the object.
-        rows: number of rows that follow.
         writer: unique identifier of the driver, 32 hex digits.
         pid, host, since: the driver's process, machine and start time (ISO 8601), for people.
-        ended: whether the driver has ended.
 
     Raises:
         ValueError: a number or the writer is not one that a driver writes.

@@ -25,7 +25,6 @@ class Driver:
     """The process that runs a sweep.
 
     Attributes:
-        pid, host: of the process.
         since: start time, ISO 8601.
         writer: the driver's identifier in an object store; empty if the store is a folder.
     """

@@ -23,7 +23,6 @@ class AxisPoint:
     """The results of one model at one value of the axis.
 
     Attributes:
-        by_seed: metric → seed → value.
         by_item: metric → seed → the scores of the items that the value is the mean of, where they are known. Items and
             order are the same at every seed and for every model of a dataset.
         wall_s: seconds of each successful trial.

@@ -34,7 +34,6 @@ class Group:
 
     Attributes:
         dataset: its name, with its other parameters.
-        metric: the metric of the models.
         models: the results of the models. Where a tried number of labels keeps all annotations, only the results with
             all labels are kept.
         all_labels: the number of labels per item that all labels are; None where items differ in it.

@@ -63,7 +63,6 @@ class Reach:
 
     Attributes:
         aim: the target in words: `90.0 %`, `what cmm reaches with all labels (91.2 ± 0.4)`.
-        value: the target as a number.
         enough: smallest number whose mean reaches the target; None where none does.
         possibly: smallest number that the interval does not rule out.
         surely: smallest number from which on all surely reach the target, over the items too.

@@ -58,7 +58,6 @@ class Step:
         start, end: names of the two numbers of labels per item.
         at, until: the same as numbers.
         gain: in the metric's units.
-        cost: cost of the added labels.
         point: cost of one point on this step.
     """
 

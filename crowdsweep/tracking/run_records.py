@@ -64,13 +64,11 @@ class RunRecord:
 
     Attributes:
         kind, key: kind of the run (cell, trial or sweep), and the key of what it is of.
-        name: display name.
         tags, params: within MLflow's limits.
         metrics: last value of each metric; finite.
         histories: metric → (step, value), of metrics that were measured several times; for a metric that is also in
             `metrics`, the last value is the same.
         texts, arrays: artifacts by file name.
-        status: status with which the run ends.
         seconds: time from its start to its end.
         dataset, fingerprint: dataset that the model was trained on, and its fingerprint; empty for a sweep.
     """
@@ -96,7 +94,6 @@ class CellTrial:
 
     Attributes:
         phase, asked, chosen: as in the `ShownTrial`.
-        status: how the trial ended.
         metrics: metrics of a trial that is ok; else empty.
         confusion: confusion matrix [true][observed]; None where the model has none.
     """

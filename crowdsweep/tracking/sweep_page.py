@@ -55,7 +55,6 @@ class SweepPage:
         description: paragraphs of Markdown that say what the sweep found.
         tags: facts about the sweep, such as numbers of trials.
         metrics: metrics of the best cell, where there is one dataset.
-        files: artifacts by name.
         cells: every cell that the sweep ever had, by key.
         compared: title of a comparison → keys of its cells, best first.
         params: hyper-parameters to show beside the scores.

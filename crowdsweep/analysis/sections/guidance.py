@@ -32,8 +32,6 @@ class GuidedPrediction:
     """Comparison of a guided model's prediction with another one.
 
     Attributes:
-        model: label of the guided model.
-        use: projection of its prediction.
         plain: label of the plain classifier that it is compared with; empty where it is compared with its own
             unprojected prediction.
         scores: scores of both predictions, this one first.
@@ -47,13 +45,7 @@ class GuidedPrediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Guidance:
-    """Effect of guidance on one dataset.
-
-    Attributes:
-        dataset: title of the dataset's comparison.
-        metric: the metric that compares.
-        predictions: comparisons of predictions.
-    """
+    """Effect of guidance on one dataset."""
 
     dataset: str
     metric: str

@@ -50,7 +50,6 @@ class SoftLabels:
     Attributes:
         dataset: the dataset with its parameters, in words.
         metric: the accuracy that compares: on test items, else on dev items.
-        pairs: each `mtl` model with its `stl` model.
     """
 
     dataset: str

@@ -23,8 +23,6 @@ class UnseenAnnotators:
     """Predictions for the annotators that one model left out of training, at its first seed.
 
     Attributes:
-        model: label of the model.
-        n_annotators: number of left-out annotators.
         as_mean, inferred: log-probability of a label in nats, as estimates over the annotators: under the mean of the
             known annotators, and under what the model inferred of this annotator.
         gain: estimate of `inferred` minus `as_mean`, over the annotators.

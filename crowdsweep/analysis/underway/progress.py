@@ -38,8 +38,6 @@ class AskedTrial:
     """A trial that the sweep asks for.
 
     Attributes:
-        spec: the trial.
-        label: label of its model.
         dataset: the dataset with its parameters, in words.
         search: key of the search that it belongs to; empty where its point is fixed.
         metric: the metric that is scored during training.

@@ -22,9 +22,7 @@ class RunningTrial:
 
     Attributes:
         model, dataset: label of the model; the dataset with its parameters, in words.
-        seed: seed of the trial.
         slot: the engine's name for the slot; empty where the engine has not reported it.
-        metric: metric of the curve.
         step: the last reported step, from 1; 0 before the first report.
         curve: (step, score) pairs so far.
     """
@@ -44,7 +42,6 @@ class BusySlot:
 
     Attributes:
         slot, model, dataset, metric: as for `RunningTrial`.
-        trials: number of trials.
         first_step, last_step: lowest and highest step that any of the trials has reached; 0 before the first report.
         score: mean of the trials' latest scores; None where no trial has a score.
     """

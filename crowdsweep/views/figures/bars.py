@@ -21,11 +21,8 @@ class Bar:
     """One line of a mean-with-interval plot.
 
     Attributes:
-        label: the model.
-        estimate: its mean and interval.
         values: its value for every seed.
         apart: whether it saw gold; its dot is hollow then.
-        printed: the published value.
         text: the mean as text, at the right end of the line.
     """
 

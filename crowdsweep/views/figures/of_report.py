@@ -70,8 +70,6 @@ class ReportFigures:
     Attributes:
         ranks: ranks of the models over several datasets; None for a single dataset, and for a study, whose curves show
             them.
-        means: scores of the models, by dataset.
-        study: the curves of its study.
         training, crowds, annotators, items, clusters: by dataset, in the order of the records of `AnalysedSweep` that
             they are drawn from.
         searches: by the search's key.
