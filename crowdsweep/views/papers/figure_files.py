@@ -20,11 +20,7 @@ FORMATS: tuple[FigureFormat, ...] = get_args(FigureFormat)
 FOLDER, IN_LATEX = "figures", "figures.tex"
 _SCALE, _LINE = 0.75, 4.8  # scale of a figure, and width of a line in inches, as in LaTeX's article
 _FILE = re.compile(r"[a-z0-9][a-z0-9-]{0,79}\.(pdf|svg|png|txt)|figures\.tex")
-FIGURES = Kind(
-    name=FOLDER,
-    may_write=lambda name: _FILE.fullmatch(name) is not None,
-    adopted=lambda folder, where: (),  # noqa: ARG005 - no earlier version wrote any
-)
+FIGURES = Kind(name=FOLDER, may_write=lambda name: _FILE.fullmatch(name) is not None)
 
 
 def formats_of(text: str) -> tuple[FigureFormat, ...]:
