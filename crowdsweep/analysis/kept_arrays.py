@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from crowdsweep.analysis.counted_trials import CountedTrial, Place, counted_results
+from crowdsweep.analysis.counted_trials import counted_results
 from crowdsweep.record.array_names import CLASSES, names_of
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.kept_arrays import arrays_of
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place, TrialSpec
 from crowdsweep.record.state import JournalState
 
 
@@ -42,25 +42,25 @@ def first_seeds(
         more: optional arrays, which are read where the trial has them.
     """
     wanted, optional = list(names), list(more)
-    first: dict[tuple[Place, str], CountedTrial] = {}
-    for one in counted_results(state, trials):
-        if set(wanted) <= set(one.result.kept):
-            known = first.setdefault((one.place, one.label), one)
-            if one.spec.seed < known.spec.seed:
-                first[one.place, one.label] = one
-    for (place, label), one in first.items():
-        kept = one.result.kept
+    first: dict[tuple[Place, str], TrialSpec] = {}
+    for trial, result in counted_results(state, trials):
+        if set(wanted) <= set(result.kept):
+            known = first.setdefault((trial.spec.place, trial.label), trial.spec)
+            if trial.spec.seed < known.seed:
+                first[trial.spec.place, trial.label] = trial.spec
+    for (place, label), spec in first.items():
+        kept = state.results[spec.key].kept
         names = [name for name in [*wanted, *optional] if name in kept]
         found = arrays_of(rows, [kept[name] for name in names])
         arrays = {name: found[kept[name].digest] for name in names if kept[name].digest in found}
         if set(wanted) <= set(arrays):
-            yield KeptArrays(place=place, model=label, seed=one.spec.seed, arrays=arrays)
+            yield KeptArrays(place=place, model=label, seed=spec.seed, arrays=arrays)
 
 
 def class_names(state: JournalState, kept: KeptArrays) -> tuple[str, ...]:
     """Returns the names of the classes in the order of their codes, from the plan, else the trial, else none."""
     for row in state.plan.datasets:
-        if (row.dataset, canonical_json(dict(row.dataset_params))) == kept.place and row.class_names:
+        if row.place == kept.place and row.class_names:
             return tuple(row.class_names)
     return tuple(kept.arrays.get(CLASSES, np.empty(0, "<U1")).tolist())
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int, Num
 
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import class_names, first_seeds
 from crowdsweep.record.array_names import CLASSES
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import Place
 from crowdsweep.record.state import JournalState
 
 EMBEDDINGS, ERRORS = "annotator_embeddings", "annotator_errors"

@@ -14,7 +14,6 @@ from crowdsweep.metrics.metric_table import HELDOUT, by_held_out
 from crowdsweep.metrics.wording import words
 from crowdsweep.record.naming import short_name, show_point, show_value, told_words
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord
-from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
 
 _SAMPLERS = {
@@ -133,7 +132,7 @@ def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[
         yield f"Before its first point, a sampler was given points of earlier sweeps on the same data: {told}."
     if not searches:
         return
-    seeds, rows = state.config.get("seeds", {}), {_place(row): row for row in state.plan.datasets}
+    seeds, rows = state.config.get("seeds", {}), {row.place: row for row in state.plan.datasets}
     for told, places in _grouped((_chosen_by(s, rows.get(s.place), state), s.dataset) for s in searches).items():
         where = f"On {_all(places)} each" if len({s.dataset for s in searches}) > len(places) else "Each"
         yield f"{where} point was fitted with {_counted(seeds.get('search', 0), 'seed')} and scored by {told}."
@@ -276,10 +275,6 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _cells(state: JournalState) -> list[CellRecord]:
     return [*state.plan.cells, *state.plan.searches]
-
-
-def _place(row: DatasetRecord) -> tuple[str, str]:
-    return row.dataset, canonical_json(dict(row.dataset_params))
 
 
 def _all(names: Collection[str]) -> str:

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crowdsweep.analysis.compare import Comparison
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.record.naming import describe_dataset
 from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.record.shown import points_of, shown_searches
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place, canonical_json
 from crowdsweep.record.state import JournalState
 from crowdsweep.search.dimensions import Choice, FloatRange, IntRange, Number, Steps
 from crowdsweep.search.space import Space
@@ -113,9 +112,8 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
     }
     for search in shown_searches(state):
         points = points_of(state, search)
-        place = (search.dataset, canonical_json(dict(search.dataset_params)))
         selected = [number for number in state.selected.get(search.key, ()) if number in points]
-        scores = {n: rescored.get((*place, search.label, canonical_json(dict(points[n])))) for n in selected}
+        scores = {n: rescored.get((*search.place, search.label, canonical_json(dict(points[n])))) for n in selected}
         values = {number: value for number, value in state.values.get(search.key, {}).items() if number in points}
         space = _space(state, search)
         yield SearchShown(
@@ -124,7 +122,7 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
             told=Counter(point.source for point in told.points) if (told := state.told.get(search.key)) else {},
             listed=space is not None and space.size is not None and space.size <= search.points,
             model=search.label,
-            place=place,
+            place=search.place,
             metric=search.metric,
             goal=search.goal,
             further=search.further,

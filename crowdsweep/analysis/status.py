@@ -19,7 +19,7 @@ from crowdsweep.record.shown import (
     shown_searches,
     shown_trials,
 )
-from crowdsweep.record.spec import TrialSpec, canonical_json
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import Driver, driver_of
@@ -148,7 +148,7 @@ def failed_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[Fai
     for key, trial in one_each(trials).items():
         result = state.results.get(key)
         if result is not None and result.failure is not None:
-            dataset = describe_dataset(trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)), among)
+            dataset = describe_dataset(*trial.spec.place, among)
             failed.append(FailedTrial(model=trial.label, dataset=dataset, spec=trial.spec, failure=result.failure))
     return failed
 

@@ -19,7 +19,7 @@ from crowdsweep.analysis.paired import PairedTest, holm, paired_test
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.metric_table import by_held_out
 from crowdsweep.record.naming import dataset_words, short_name
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place
 from crowdsweep.search.contract import Goal
 
 LEFT_OUT = ("name",)
@@ -70,8 +70,6 @@ class _Cell:
     params: Mapping[str, Any]
 
 
-Place = tuple[str, str]
-"""A dataset and its parameters in canonical JSON."""
 Cells = Mapping[tuple[Place, str], _Cell]
 """(dataset, label of the model) → cell."""
 
@@ -155,14 +153,8 @@ def _beside(own: Cells, other: Cells) -> Cells:
 
 def _cells(sweep: AnalysedSweep) -> dict[tuple[Place, str], _Cell]:
     """Returns every cell of a sweep's comparison."""
-    prints = {
-        (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))): trial.spec.fingerprint
-        for trial in sweep.trials
-        if trial.chosen
-    }
-    params = {
-        (row.dataset, canonical_json(dict(row.dataset_params))): row.dataset_params for row in sweep.state.plan.datasets
-    }
+    prints = {trial.spec.place: trial.spec.fingerprint for trial in sweep.trials if trial.chosen}
+    params = {row.place: row.dataset_params for row in sweep.state.plan.datasets}
     found: dict[tuple[Place, str], _Cell] = {}
     for block in sweep.comparison.datasets:
         place = block.place

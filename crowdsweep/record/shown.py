@@ -110,15 +110,9 @@ def left_out_as_data_changed(state: JournalState, shown: Iterable[ShownTrial]) -
     left = [state.specs[key] for key in state.results if key not in asked and key in state.specs]
     if not left:
         return Counter()
-    now = {(_place(spec), spec.fingerprint) for spec in asked.values()}
+    now = {(spec.place, spec.fingerprint) for spec in asked.values()}
     places = {place for place, _ in now}
-    return Counter(
-        spec.dataset for spec in left if _place(spec) in places and (_place(spec), spec.fingerprint) not in now
-    )
-
-
-def _place(spec: TrialSpec) -> tuple[str, str]:
-    return spec.dataset, canonical_json(dict(spec.dataset_params))
+    return Counter(spec.dataset for spec in left if spec.place in places and (spec.place, spec.fingerprint) not in now)
 
 
 def shown_searches(state: JournalState) -> list[CellRecord]:
@@ -167,11 +161,8 @@ class _Question:
             selected = [points[n] for n in state.selected.get(search.key, ()) if n in points]
             self._points[search.key, "search"] = _numbered(points.values())
             self._points[search.key, "report"] = _numbered(selected)
-        heldout = {(row.dataset, canonical_json(dict(row.dataset_params))): row.heldout for row in plan.datasets}
-        self._heldout = {
-            search.key: heldout.get((search.dataset, canonical_json(dict(search.dataset_params))), 0.0)
-            for search in plan.searches
-        }
+        heldout = {row.place: row.heldout for row in plan.datasets}
+        self._heldout = {search.key: heldout.get(search.place, 0.0) for search in plan.searches}
 
     def asks(self, spec: TrialSpec, roles: Sequence[Role], phase: Phase | None) -> Iterator[_Found]:
         """Yields the trial once for each role of the phase, or of both, in which the plan asks for it."""

@@ -60,6 +60,23 @@ Settings = Annotated[Mapping[str, Annotated[Scalar, AfterValidator(_in_64_bits)]
 """Parameters of a dataset that can be part of a key."""
 
 
+Place = tuple[str, str]
+"""A dataset and its parameters, these in canonical JSON."""
+
+
+class OnDataset:
+    """A record about a dataset with its parameters."""
+
+    __slots__ = ()
+    dataset: str
+    dataset_params: Mapping[str, Any]
+
+    @property
+    def place(self) -> Place:
+        """The dataset and its parameters, to look records up by."""
+        return self.dataset, canonical_json(dict(self.dataset_params))
+
+
 class _Keyed:
     """Slots that cache a trial's keys; a `__dict__` for them would double the memory of a record."""
 
@@ -69,7 +86,7 @@ class _Keyed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrialSpec(_Keyed):
+class TrialSpec(_Keyed, OnDataset):
     """The specification of a trial, one fit with its scores: model × dataset × point × seed.
 
     Attributes:

@@ -8,11 +8,11 @@ other labels (Algorithm 4 of Weerasooriya, Ororbia and Homan).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import first_seeds
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import Place
 from crowdsweep.record.state import JournalState
 
 LOGLIK = "unseen_loglik"

@@ -26,7 +26,7 @@ from crowdsweep.record.naming import dataset_words
 from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.shown import ShownTrial, one_each, shown_trials
-from crowdsweep.record.spec import TrialSpec, canonical_json
+from crowdsweep.record.spec import Place, TrialSpec
 from crowdsweep.record.state import JournalState
 
 LAST_FAILURES = 3
@@ -81,7 +81,7 @@ class Progress:
         self._known: Counter[Cell] = Counter()  # cell → trials asked for so far
         self._done: Counter[Cell] = Counter()
         self._among: set[str] = set()
-        self._named: dict[tuple[str, str], str] = {}  # (dataset, parameters) → the same in words
+        self._named: dict[Place, str] = {}  # the same in words
         self._asked: dict[str, AskedTrial] = {}
         self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, Status] = {}
@@ -235,10 +235,9 @@ class Progress:
         return f"{longest[0]} on {longest[1]} takes long" if longest else "trials take longer"
 
     def _ask(self, spec: TrialSpec, label: str, search: str) -> None:
-        place = spec.dataset, canonical_json(dict(spec.dataset_params))
-        if (dataset := self._named.get(place)) is None:
+        if (dataset := self._named.get(spec.place)) is None:
             dataset = dataset_words(spec.dataset, spec.dataset_params, self._among)
-            self._named[place] = dataset
+            self._named[spec.place] = dataset
         metric = self._metrics.get(search or spec.cell_key, "score")
         fresh = spec.key not in self._asked
         self._asked[spec.key] = AskedTrial(spec=spec, label=label, dataset=dataset, search=search, metric=metric)

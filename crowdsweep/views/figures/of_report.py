@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
 from crowdsweep.analysis.cost_front import cost_front
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.maps import AnnotatorMap, ClusterMap, ItemMap, Maps
 from crowdsweep.analysis.ranks import MeanRanks
 from crowdsweep.analysis.searches import SearchShown
@@ -20,6 +19,7 @@ from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.files.names import name_of
 from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.metrics.wording import readable, words
+from crowdsweep.record.spec import Place
 from crowdsweep.views.figures.bars import Bar, mean_ranks, means_with_intervals
 from crowdsweep.views.figures.costs import score_against_seconds
 from crowdsweep.views.figures.curves import curve, training_curves

@@ -165,9 +165,7 @@ def _amount(value: float | None, block: DatasetComparison) -> str:
 
 
 def _place(trial: ShownTrial) -> Place:
-    spec = trial.spec
-    params, point = canonical_json(dict(spec.dataset_params)), canonical_json(dict(spec.point))
-    return trial.label, spec.dataset, params, point
+    return trial.label, *trial.spec.place, canonical_json(dict(trial.spec.point))
 
 
 def _differing(trials: Sequence[ShownTrial]) -> list[str]:
