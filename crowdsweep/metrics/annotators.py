@@ -28,20 +28,16 @@ CHUNK_ENTRIES = 4_000_000  # annotators × classes × classes at a time: 32 MB
 
 @runtime_checkable
 class TrueMatrices(Protocol):
-    """Gives the true matrices of annotators, as `TrueCrowd` does."""
+    """Gives the true, row-stochastic matrices of annotators, as `TrueCrowd` does."""
 
-    def of(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
-        """Returns the row-stochastic matrices of these annotators."""
-        ...
+    def of(self, annotators: np.ndarray) -> Confusions | ClassConfusions: ...
 
 
 @runtime_checkable
 class EstimatedMatrices(Protocol):
-    """Gives estimated matrices of annotators, as a model's `AnnotatorModel` does."""
+    """Gives estimated, row-stochastic matrices of annotators, as a model's `AnnotatorModel` does."""
 
-    def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
-        """Returns the row-stochastic matrices of these annotators."""
-        ...
+    def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,15 +123,12 @@ class ObjectRows:
         self._kept.update(fresh)
 
     def get(self, name: str) -> bytes | None:
-        """See `Rows.get`."""
         return self._objects.get(name)
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """See `Rows.get_all`."""
         return self._objects.get_all(names)
 
     def names(self, folder: str) -> set[str]:
-        """See `Rows.names`."""
         return {one.name.removeprefix(f"{folder}/") for one in self._objects.names(folder)}
 
     def close(self) -> None:
@@ -179,7 +176,6 @@ class ObjectRows:
         return span.name
 
     def remove(self, names: Sequence[str]) -> None:
-        """See `Rows.remove`."""
         self._written_by()
         self._objects.remove(names)
         self._kept.difference_update(names)

@@ -36,13 +36,13 @@ from crowdsweep.paths import is_file, lexists
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.codec import decode
 from crowdsweep.record.events import TrialFinished
-from crowdsweep.record.kept_arrays import FOLDER, lost_arrays, place_of
+from crowdsweep.record.kept_arrays import lost_arrays, place_of
 from crowdsweep.record.local import LocalRows
 from crowdsweep.record.numbered import JOURNAL
 from crowdsweep.record.object_rows import ObjectRows, last_head
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.rows import BYTE_ORDER_MARK, START, WAY_ON, ParsedRow, Rows, chain, lines_of, parse_row
-from crowdsweep.record.store_files import JOURNAL_FILE
+from crowdsweep.record.store_files import ARTIFACTS, JOURNAL_FILE
 from crowdsweep.record.store_uri import Store, StoreUri, store_named
 
 _KEEPS_ARRAYS = re.compile(rb'"digest":')
@@ -214,9 +214,9 @@ def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
 def _remove_damaged(store: Path, arrays: Iterable[Artifact]) -> None:
     """Removes array files whose content does not match their digest, because they would block the correct files."""
     try:
-        with opened_folder(store, FOLDER) as folder:
+        with opened_folder(store, ARTIFACTS) as folder:
             for array in arrays:
-                name = place_of(array).removeprefix(f"{FOLDER}/")
+                name = place_of(array).removeprefix(f"{ARTIFACTS}/")
                 if digest_in(folder, name) not in ("", array.digest):
                     os.unlink(name, dir_fd=folder)
     except FileNotFoundError:

@@ -96,11 +96,6 @@ def one_each(found: Iterable[ShownTrial]) -> dict[str, ShownTrial]:
     return best
 
 
-def left_out(state: JournalState) -> int:
-    """Returns the number of finished trials that the latest plan does not ask for."""
-    return len(state.results.keys() - {trial.spec.key for trial in shown_trials(state)})
-
-
 def left_out_as_data_changed(state: JournalState, shown: Iterable[ShownTrial]) -> Counter[str]:
     """Returns dataset → number of finished trials that are left out because the data changed.
 

@@ -3,8 +3,8 @@
 import sqlite3
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from crowdsweep.errors import plain, shortened
 from crowdsweep.files.drafts import writing_below
@@ -44,14 +44,12 @@ class NoDatabase(OSError):
     """A file is not an MLflow database, or is a damaged one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Named:
+class _Named(NamedTuple):
     """A row of a database that names an artifact location.
 
     Attributes:
         table, column, row: where the location is stored; `row` is sqlite's rowid.
         what: description of the row, for messages.
-        location: the location that the row names.
         ours: whether crowdsweep wrote the row.
         below: folders below the artifact root where MLflow puts the artifacts of such a row; None where it may put them
             anywhere.
@@ -131,53 +129,26 @@ def _named_places(rows: sqlite3.Connection) -> Iterator[_Named]:
         "(experiment_id = 0 AND experiment_id NOT IN (SELECT experiment_id FROM runs)) FROM experiments"
     )
     for row, number, location, ours in rows.execute(asked, (VIEW_TAG,)):
-        yield _Named(
-            table="experiments",
-            column="artifact_location",
-            row=row,
-            what=f"experiment {number}",
-            location=str(location or ""),
-            ours=bool(ours),
-            below=(),
-        )
+        what = f"experiment {number}"
+        yield _Named("experiments", "artifact_location", row, what, str(location or ""), bool(ours), ())
     asked = (
         "SELECT rowid, run_uuid, artifact_uri, run_uuid IN (SELECT run_uuid FROM tags WHERE key = ?) FROM runs "
         "WHERE artifact_uri IS NOT NULL"
     )
     for row, run, location, ours in rows.execute(asked, (KIND,)):
-        yield _Named(
-            table="runs",
-            column="artifact_uri",
-            row=row,
-            what=f"run {run}",
-            location=str(location),
-            ours=bool(ours),
-            below=(str(run), "artifacts"),
-        )
+        below = (str(run), "artifacts")
+        yield _Named("runs", "artifact_uri", row, f"run {run}", str(location), bool(ours), below)
     asked = (
         "SELECT rowid, model_id, artifact_location, model_id IN "
         "(SELECT model_id FROM logged_model_tags WHERE tag_key = ?) FROM logged_models"
     )
     for row, model, location, ours in rows.execute(asked, (MODEL_DIGEST,)):
-        yield _Named(
-            table="logged_models",
-            column="artifact_location",
-            row=row,
-            what=f"model {model}",
-            location=str(location or ""),
-            ours=bool(ours),
-            below=("models", str(model), "artifacts"),
-        )
+        what, below = f"model {model}", ("models", str(model), "artifacts")
+        yield _Named("logged_models", "artifact_location", row, what, str(location or ""), bool(ours), below)
     for column in ("source", "storage_location"):
         asked = f"SELECT rowid, name, version, {column} FROM model_versions WHERE {column} IS NOT NULL"  # noqa: S608 - our own words
         for row, name, version, location in rows.execute(asked):
-            yield _Named(
-                table="model_versions",
-                column=column,
-                row=row,
-                what=f"version {version} of {name}",
-                location=str(location),
-            )
+            yield _Named("model_versions", column, row, f"version {version} of {name}", str(location))
 
 
 @contextmanager

@@ -206,7 +206,7 @@ class MlflowConnection:
                 )
 
     def write_files(self, files: Iterable[tuple[StoredRun, str, bytes]]) -> None:
-        """Writes artifacts of runs."""
+        """Writes artifacts of runs, over those that exist."""
         write: WriteInside | None = None
         with self._asked() as client, ExitStack() as stack:
             for run, name, content in files:
@@ -300,7 +300,7 @@ class MlflowConnection:
             client.delete_run(run_id)
 
     def close(self) -> None:
-        """Leaves a sqlite database as one file, which can be copied."""
+        """Pauses writing, with a sqlite database left as one file, which can be copied. Never raises."""
         if self._database is not None:
             self._database.rest()
 

@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
 from crowdsweep.tracking.repeated_job import RepeatedJob, Timing
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, Rejected, RunBook
-from crowdsweep.tracking.time_limit import StillWanted, with_time_limit
+from crowdsweep.tracking.time_limit import with_time_limit
 from crowdsweep.tracking.uri import tracking_uri
 
 __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"]
@@ -181,7 +182,7 @@ def rebuild(
     runs = RunBook(door, record=None, read=read, draw=draw)
     found = written = refused = 0
 
-    def write(goes_on: StillWanted) -> None:
+    def write(abandoned: threading.Event) -> None:
         nonlocal found, written, refused
         for key, done in Projection(runs).write(state):
             if isinstance(done, Rejected):
@@ -189,7 +190,7 @@ def rebuild(
                 _log.warning(_REFUSED, key, words_of(done, uri))
             else:
                 written, found = written + done, found + (not done)
-            if not goes_on:
+            if abandoned.is_set():
                 return
         runs.finish()
 
