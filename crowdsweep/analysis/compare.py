@@ -7,7 +7,7 @@ Where trials stored them, the scores of single items, of which the ranking metri
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -222,12 +222,22 @@ def compare(
         cell = cells.setdefault(name, _Cell(model=row["model"], point=row["point"], chosen=row["chosen"]))
         cell.rows.append(row)
     names = metric_columns(table)
-    choose = _choice(None if metric is None else (metric.name, metric.goal), by)
+    wanted = None if metric is None else (metric.name, metric.goal)
     datasets: list[DatasetComparison] = []
     among = frozenset(dataset for dataset, _ in blocks)
     for (dataset, params), cells in blocks.items():
         known = (references or {}).get((dataset, params)) or DatasetRecord(dataset=dataset)
-        made = _compare_models(dataset, params, list(cells.values()), names, choose, gold_models, known, item_scores)
+        used = [name for name in names if not repeats_votes(name, known.gold)]  # earlier versions kept such metrics
+        has = [
+            name
+            for name in used
+            if any(row[name] is not None for cell in cells.values() if cell.chosen for row in cell.rows)
+        ]
+        if by:
+            ranks = (by, goal_of(by) or "maximize") if by in has else ("", "maximize")
+        else:
+            ranks = ranking_metric(has, wanted, known.gold)
+        made = _compare_models(dataset, params, list(cells.values()), used, ranks, gold_models, known, item_scores)
         datasets.append(replace(made, among=among))
     return Comparison(
         datasets=datasets,
@@ -241,33 +251,18 @@ def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComp
     return [block for block in blocks if not is_thinned(block.dataset_params)] or blocks
 
 
-_Choose = Callable[[Sequence[str], Mapping[str, bool]], tuple[str, Goal]]
-"""(metrics that some trial has, split → whether it is scored against gold) → the metric that ranks, and its goal."""
-
-
-def _choice(wanted: tuple[str, Goal] | None, by: str) -> _Choose:
-    if not by:
-        return lambda present, gold: ranking_metric(present, wanted, gold)
-    own = (by, goal_of(by) or "maximize")
-    return lambda present, _: own if by in present else ("", "maximize")
-
-
 def _compare_models(
     dataset: str,
     params: str,
     cells: Sequence[_Cell],
     names: Sequence[str],
-    choose: _Choose,
+    ranks: tuple[str, Goal],
     gold_models: frozenset[str],
     references: DatasetRecord,
     item_scores: ItemScores,
 ) -> DatasetComparison:
-    names = [
-        name for name in names if not repeats_votes(name, references.gold)
-    ]  # records of earlier versions hold such metrics
+    metric, goal = ranks
     chosen = [cell for cell in cells if cell.chosen]
-    present = [name for name in names if any(row[name] is not None for cell in chosen for row in cell.rows)]
-    metric, goal = choose(present, references.gold)
     keys = [row["key"] for cell in cells for row in cell.rows if metric and row[metric] is not None]
     by_item = {} if references.heldout and by_held_out(metric) else item_scores(keys, metric)
     scores = {

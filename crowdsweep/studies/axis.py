@@ -183,3 +183,12 @@ def _widest_gap(values: Sequence[int | float]) -> float:
 def shown(metric: str, found: Estimate | None) -> str | None:
     """Returns a mean with its interval in the usual format, `91.2 ± 0.4`; None for None."""
     return None if found is None else show_with_interval(found, metric)
+
+
+def change_words(change: Estimate, metric: str) -> str:
+    """Returns a difference of a metric with its interval: `+1.2 points [+0.4, +2.0]`, `-0.012`."""
+    scale, unit, digits = (100.0, " points", 1) if is_share(metric) else (1.0, "", 3)
+    text = f"{scale * change.mean:+.{digits}f}{unit}"
+    if change.low is None or change.high is None:
+        return text
+    return f"{text} [{scale * change.low:+.{digits}f}, {scale * change.high:+.{digits}f}]"

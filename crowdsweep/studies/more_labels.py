@@ -199,10 +199,8 @@ def _target_sentence(group: Group, name: str, law: PowerLaw, target: float | Non
     return [f"{start} reaches {aim} % with {told}."]
 
 
-def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber:
-    return StudyNumber(
-        dataset=group.dataset, model=model, metric=group.metric, quantity=quantity, about="fitted curve", **rest
-    )
+def _number(group: Group, model: str, quantity: str, *, about: str = "fitted curve", **rest: Any) -> StudyNumber:
+    return group.study_number(model, quantity, about=about, **rest)
 
 
 def _numbers(
@@ -223,7 +221,7 @@ def _needed(group: Group, model: str, law: PowerLaw, target: float) -> StudyNumb
     found = law.labels_for(target)
     if found.refused:
         return _number(group, model, "labels_needed", note=found.refused)
-    own: dict[str, Any] = {"value": found.value, "low": found.low, "high": finite(found.high)}
-    own["about"] = f"fitted curve, to reach {show_number(target, group.metric)} %"
-    own["note"] = "" if isfinite(found.high) else f"high: more than {int(FARTHEST * law.most)}"
-    return StudyNumber(dataset=group.dataset, model=model, metric=group.metric, quantity="labels_needed", **own)
+    about = f"fitted curve, to reach {show_number(target, group.metric)} %"
+    note = "" if isfinite(found.high) else f"high: more than {int(FARTHEST * law.most)}"
+    ends = {"value": found.value, "low": found.low, "high": finite(found.high)}
+    return _number(group, model, "labels_needed", about=about, note=note, **ends)

@@ -221,12 +221,12 @@ def _step_row(group: Group, model: str, step: Step) -> list[Cell]:
 
 
 def _step_numbers(group: Group, model: str, step: Step) -> list[StudyNumber]:
-    place: dict[str, Any] = {"at": group.told(step.at), "until": group.told(step.until)}
-    own: dict[str, Any] = {"dataset": group.dataset, "model": model, "metric": group.metric, "about": "tried", **place}
+    own: dict[str, Any] = {"about": "tried", "at": group.told(step.at), "until": group.told(step.until)}
+    gain = step.gain
     return [
-        StudyNumber(quantity="gain", value=step.gain.mean, low=step.gain.low, high=step.gain.high, **own),
-        StudyNumber(quantity="cost", value=step.cost, **own),
-        StudyNumber(quantity="cost_of_a_point", **numbers_of(step.point), **own),
+        group.study_number(model, "gain", value=gain.mean, low=gain.low, high=gain.high, **own),
+        group.study_number(model, "cost", value=step.cost, **own),
+        group.study_number(model, "cost_of_a_point", **numbers_of(step.point), **own),
     ]
 
 
@@ -243,11 +243,9 @@ def _plan_words(group: Group, plan: Plan) -> str:
 
 
 def _plan_number(group: Group, plan: Plan) -> StudyNumber:
-    return StudyNumber(
-        dataset=group.dataset,
-        model=plan.model,
-        metric=group.metric,
-        quantity="cost",
+    return group.study_number(
+        plan.model,
+        "cost",
         about=f"cheapest way to {plan.aim}",
         at=group.told(plan.labels),
         value=plan.cost,

@@ -193,22 +193,18 @@ def _mean_numbers(group: Group) -> list[StudyNumber]:
                 own: dict[str, Any] = {"value": found.mean, "low": found.low, "high": found.high}
                 whole = "" if labels is not None else "all labels"
                 note = "; ".join(one for one in (whole, points[labels].unsound(group.metric)) if one)
-                numbers.append(_number(group, name, "mean", at=labels or sizes.get(None), note=note, **own))
+                numbers.append(group.study_number(name, "mean", at=labels or sizes.get(None), note=note, **own))
     return numbers
 
 
 def _need_numbers(group: Group, needs: Mapping[str, Need], within: str) -> list[StudyNumber]:
     about = f"within {within} of all labels"
     return [
-        _number(group, name, "labels_needed", about=about, note=need.unsound)
+        group.study_number(name, "labels_needed", about=about, note=need.unsound)
         if need.unsound
         else needed_number(group, name, about, *(r or inf for r in (need.enough, need.possibly, need.surely)))
         for name, need in sorted(needs.items())
     ]
-
-
-def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber:
-    return StudyNumber(dataset=group.dataset, model=model, metric=group.metric, quantity=quantity, **rest)
 
 
 def _sizes(models: ModelsAlong) -> list[int]:
