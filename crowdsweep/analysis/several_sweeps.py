@@ -160,10 +160,7 @@ def _differs(
 
 
 def _published(
-    sweep: AnalysedSweep,
-    number: int,
-    places: Mapping[tuple[int, Place], Place],
-    labels: Mapping[tuple[int, str], str],
+    sweep: AnalysedSweep, number: int, places: Mapping[tuple[int, Place], Place], labels: Mapping[tuple[int, str], str]
 ) -> Iterator[PublishedValue]:
     names = {own[0]: place[0] for (of, own), place in places.items() if of == number}
     for value in (sweep.state.config.get("published") or {}).get("values", ()):

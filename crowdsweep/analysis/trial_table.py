@@ -49,11 +49,7 @@ FAILURE_COLUMNS = {name: kind for name, (kind, _) in _OF_FAILURES.items()}
 
 
 def results_table(
-    state: JournalState,
-    phase: TablePhase = "report",
-    *,
-    every: bool = False,
-    shown: Sequence[ShownTrial] | None = None,
+    state: JournalState, phase: TablePhase = "report", *, every: bool = False, shown: Sequence[ShownTrial] | None = None
 ) -> pa.Table:
     """Returns the finished trials that the sweep asks for now, one row each, in the order of its plan.
 

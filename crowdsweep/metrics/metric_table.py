@@ -163,13 +163,7 @@ ITEM_METRICS = (
         high=2.0,
         **_mean(items.brier_of_each),
     ),
-    _loss(
-        name="ece",
-        words="ECE",
-        about="expected calibration error, 15 bins",
-        high=1.0,
-        **_mean(ece_of_each),
-    ),
+    _loss(name="ece", words="ECE", about="expected calibration error, 15 bins", high=1.0, **_mean(ece_of_each)),
     _distance(
         name=KL,
         words="KL",

@@ -21,15 +21,7 @@ from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
 from crowdsweep.studies.groups import Group, Labels, Points, labels_per_item, n_items_of
-from crowdsweep.studies.prices import (
-    Prices,
-    cost_of_a_point,
-    finite,
-    money,
-    numbers_of,
-    point_cost_words,
-    point_words,
-)
+from crowdsweep.studies.prices import Prices, cost_of_a_point, finite, money, numbers_of, point_cost_words, point_words
 from crowdsweep.studies.targets import means_of_all
 
 DRAWS = 400

@@ -154,7 +154,7 @@ TEMPLATE = StudyTemplate(
             default=(100, 500, 1500, 3500, 6000, 10000),
             about="numbers of annotators: of a simulated crowd, or that a real one is split into",
             check=whole_numbers(1),
-        ),
+        )
     },
     plans=plans,
     summarise=summarise,

@@ -9,15 +9,7 @@ from typing import NamedTuple
 from crowdsweep.errors import plain, shortened
 from crowdsweep.files.drafts import writing_below
 from crowdsweep.files.inside import UnexpectedLink
-from crowdsweep.tracking.artifact_places import (
-    FOLDER,
-    is_indirect,
-    is_inside,
-    is_within,
-    path_of,
-    place_in,
-    relocated,
-)
+from crowdsweep.tracking.artifact_places import FOLDER, is_indirect, is_inside, is_within, path_of, place_in, relocated
 from crowdsweep.tracking.run_book import Rejected
 from crowdsweep.tracking.run_records import KIND, MODEL_DIGEST
 from crowdsweep.tracking.sweep_page import VIEW_TAG

@@ -110,11 +110,7 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
     """Returns the nested run of a trial; its tags lack the parent's id, which is added later."""
     spec = trial.spec
     metrics = {name: value for name, value in result.metrics.items() if math.isfinite(value)}
-    costs = {
-        "wall_s": result.wall_s,
-        "peak_bytes": float(result.peak_bytes),
-        "iterations": float(result.iterations),
-    }
+    costs = {"wall_s": result.wall_s, "peak_bytes": float(result.peak_bytes), "iterations": float(result.iterations)}
     metrics.update((name, value) for name, value in costs.items() if math.isfinite(value))
     tags = {
         **_shared_tags(trial, kind="trial", key=spec.key, sweep=sweep),
@@ -148,10 +144,7 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
     return RunRecord(
         kind="trial",
         key=spec.key,
-        name=_cut(
-            BETWEEN.join((trial.label, trial.on, f"seed {spec.seed}")),
-            KEY_LIMIT,
-        ),
+        name=_cut(BETWEEN.join((trial.label, trial.on, f"seed {spec.seed}")), KEY_LIMIT),
         tags=_fitting(tags, TAG_LIMIT),
         params={**params_of(spec), "seed": str(spec.seed)},
         metrics={_key(name): value for name, value in metrics.items()},

@@ -163,10 +163,7 @@ def _ranks(ranks: MeanRanks, named: _Named) -> ReportFigure:
             "are ranked (Benavoli et al., 2016)."
         )
     return named(
-        "ranks",
-        title="ranks of the models",
-        caption=what,
-        draw=partial(mean_ranks, ranks.each, ranks.critical),
+        "ranks", title="ranks of the models", caption=what, draw=partial(mean_ranks, ranks.each, ranks.critical)
     )
 
 

@@ -16,14 +16,7 @@ from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.errors import plain
 from crowdsweep.metrics.shown import number_words, score_words
 from crowdsweep.metrics.wording import words
-from crowdsweep.record.events import (
-    Event,
-    SweepFinished,
-    SweepStarted,
-    SweepStatus,
-    TrialFinished,
-    TrialsNoted,
-)
+from crowdsweep.record.events import Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished, TrialsNoted
 from crowdsweep.record.result import Status
 from crowdsweep.record.state import JournalState
 from crowdsweep.units import clock_words, left_words
