@@ -136,7 +136,9 @@ def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[
     for told, places in _grouped((_chosen_by(s, rows.get(s.place), state), s.dataset) for s in searches).items():
         where = f"On {_all(places)} each" if len({s.dataset for s in searches}) > len(places) else "Each"
         yield f"{where} point was fitted with {_counted(seeds.get('search', 0), 'seed')} and scored by {told}."
-    for others, places in _grouped((_beside(search), search.dataset) for search in searches if search.further).items():
+    for others, places in _grouped(
+        (_all([*map(words, search.further)]), search.dataset) for search in searches if search.further
+    ).items():
         yield (
             f"The searches on {_all(places)} looked for the Pareto front of that score and {others}; of its points, "
             f"the one that was best by that score was taken."
@@ -163,10 +165,6 @@ def _search_words(searches: Sequence[SearchShown], *, kind: str, seed: int) -> s
     if not kind:
         how = f"by trying every point of their space ({points} points)"
     return f"The hyper-parameters of {_all(models)} were chosen {how}, on each dataset separately."
-
-
-def _beside(search: SearchShown) -> str:
-    return _all([words(name) for name in search.further])
 
 
 def _of_answers(metric: str) -> str:

@@ -120,8 +120,12 @@ def pairs_of(first: AnalysedSweep, *others: AnalysedSweep) -> list[list[Pair]]:
     for number, other in enumerate(each, start=1):
         keys = list(dict.fromkeys([*own, *other]))
         among, letters = {place[0] for place, _ in keys}, (letter_of(0), letter_of(number))
-        named = [(key, _name(key, own.get(key) or other[key], among)) for key in keys]
-        pairs = [_pair(name, own.get(key), other.get(key), paired, letters) for key, name in named]
+        pairs: list[Pair] = []
+        for place, model in keys:
+            one, two = own.get((place, model)), other.get((place, model))
+            known = one or other[place, model]
+            name = dataset_words(place[0], known.params, among), model
+            pairs.append(_pair(name, one, two, paired, letters))
         datasets = list(dict.fromkeys(pair.dataset for pair in pairs))
         found += sorted(pairs, key=lambda pair, order=datasets: order.index(pair.dataset))
     corrected, sizes = iter(_corrected(found)), [len({*own, *other}) for other in each]
@@ -188,10 +192,6 @@ def _only(places: Mapping[Place, str], same: Callable[[Place, str], Any]) -> dic
     for place, fingerprint in places.items():
         found.setdefault(same(place, fingerprint), []).append(place)
     return {key: members[0] for key, members in found.items() if len(members) == 1}
-
-
-def _name(key: tuple[Place, str], cell: _Cell, among: Collection[str]) -> tuple[str, str]:
-    return dataset_words(key[0][0], cell.params, among), key[1]
 
 
 def _pair(

@@ -12,7 +12,8 @@ from crowdsweep.record.journal import read_journal, without_driver
 from crowdsweep.record.shown_uri import redacted, without_credentials
 from crowdsweep.record.store_uri import Store
 from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
-from crowdsweep.views.figures import heat_map, to_png
+from crowdsweep.views.figures.drawing import to_png
+from crowdsweep.views.figures.maps import heat_map
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import WRITTEN, written_files
 

@@ -16,7 +16,8 @@ from crowdsweep.analysis.ranks import mean_ranks as ranked
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.metrics.rank_tests import critical_difference, friedman_test, not_different
 from crowdsweep.record.journal import Journal
-from crowdsweep.views.figures import figures_of, mean_ranks
+from crowdsweep.views.figures.bars import mean_ranks
+from crowdsweep.views.figures.of_report import figures_of
 from crowdsweep.views.page.page import render_page
 
 

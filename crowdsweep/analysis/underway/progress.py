@@ -28,6 +28,7 @@ from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.shown import ShownTrial, one_each, shown_trials
 from crowdsweep.record.spec import Place, TrialSpec
 from crowdsweep.record.state import JournalState
+from crowdsweep.units import clock_words, left_words
 
 LAST_FAILURES = 3
 _ANY: Cell = ("", "")
@@ -140,6 +141,11 @@ class Progress:
             return Remaining(shown_s, why)
         less_s, more_s = self._work.margins(later, gone_s)
         return Remaining(max(0.0, shown_s - less_s), why, shown_s + more_s)
+
+    def times(self) -> tuple[str, str]:
+        """Returns the elapsed and the remaining time in words, and why the remaining time is more than said before."""
+        gone, left = f"{clock_words(self.elapsed_s)} elapsed", self.left()
+        return (gone, "") if left is None else (f"{gone}, {left_words(left.seconds, left.most_s)} left", left.why)
 
     def _not_proposed(self, cell: Cell) -> int:
         """Returns at most how many trials of a cell are yet to be asked for."""

@@ -10,7 +10,6 @@ from typing import Any
 from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.record.state import JournalState
-from crowdsweep.units import clock_words, left_words
 
 _LONGEST = 60  # points of a learning curve; a longer curve is thinned to every second point
 _MOST = 60  # running trials in a snapshot
@@ -156,13 +155,11 @@ class SweepFollower:
         Args:
             slots: number of batches that can run at once.
         """
-        left = self._progress.left()
-        gone = f"{clock_words(self._progress.elapsed_s)} elapsed"
         running = [self._running(key) for key in list(self._progress.running)[:_MOST]]
         return SweepSnapshot(
             slots=slots,
             lost=self._progress.lost,
-            times=gone if left is None else f"{gone}, {left_words(left.seconds, left.most_s)} left",
+            times=self._progress.times()[0],
             running=[trial for trial in running if trial is not None],
         )
 

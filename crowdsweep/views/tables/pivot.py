@@ -46,7 +46,8 @@ def legend(pivot: Pivot, plus_minus: PlusMinus, *, best: str, as_good: str) -> l
     """
     fewest, most = pivot.seeds
     over = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    what = _sentence(readable(pivot.metric)) if pivot.metric else "By dataset, as its column says"
+    what = readable(pivot.metric) if pivot.metric else "by dataset, as its column says"
+    what = what[:1].upper() + what[1:]
     lower = [column.title for column in pivot.columns if column.goal == "minimize"]
     lower_words = (
         "; lower is better" if len(lower) == len(pivot.columns) else f"; lower is better on {', '.join(lower)}"
@@ -187,7 +188,3 @@ def _with_printed(pivot: Pivot, heads: Sequence[str]) -> list[str]:
 def _number(text: str) -> str:
     """Returns a number, or several, as LaTeX with mathematical signs."""
     return as_latex(text.replace("-", "−"))
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

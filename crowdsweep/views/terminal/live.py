@@ -19,7 +19,7 @@ from crowdsweep.metrics.wording import words
 from crowdsweep.record.events import Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished, TrialsNoted
 from crowdsweep.record.result import Status
 from crowdsweep.record.state import JournalState
-from crowdsweep.units import clock_words, left_words
+from crowdsweep.units import clock_words
 from crowdsweep.views.terminal.grid import Column, Grid, drawn
 from crowdsweep.views.terminal.messages import wrapped
 
@@ -194,13 +194,8 @@ class ConsoleMirror:
         return ", ".join(parts)
 
     def _times(self) -> tuple[str, str]:
-        """Returns the elapsed and the remaining time, and why the remaining time is more than was said before."""
-        gone = f"{clock_words(self._progress.elapsed_s)} elapsed"
-        left = self._progress.left()
-        if left is None:
-            return gone, ""
-        why = f"that is more than estimated before: {left.why}" if left.why else ""
-        return f"{gone}, {left_words(left.seconds, left.most_s)} left", why
+        times, why = self._progress.times()
+        return times, f"that is more than estimated before: {why}" if why else ""
 
     def _view(self) -> RenderableType:
         """Returns the live view; called from the live view's own thread as well."""
