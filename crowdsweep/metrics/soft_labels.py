@@ -19,9 +19,6 @@ def bootstrap_p(differences: Float[np.ndarray, " predictions"], *, samples: int 
     Berg-Kirkpatrick et al. (2012). Predictions of several runs are pooled as if they were independent, which they are
     not where runs share items: the p is then smaller than that of a test that knows better.
 
-    Args:
-        differences: one model's score of each prediction minus the other's.
-
     Returns:
         1 where the two do not differ at all, or there are no predictions.
     """

@@ -168,11 +168,7 @@ class LocalRows:
         return self._draft
 
     def _trimmed(self, file: int, good: int) -> int:
-        """Cuts off a torn tail, or adds a missing last newline; returns the size of the file.
-
-        Args:
-            good: size of the valid part of the file.
-        """
+        """Cuts off a torn tail, or adds a missing last newline; returns the size of the file."""
         size = os.fstat(file).st_size
         if size > good:
             _log.warning("%s: dropped a torn tail: %d bytes from byte %d on", self._path, size - good, good)

@@ -150,9 +150,6 @@ _KINDS = (int, int, str, int, str, str, bool)
 def written_in(content: bytes, first: int, last: int, place: str) -> Iterator[Written]:
     """Yields the objects in the content of a pack or of a single object.
 
-    Args:
-        first, last: numbers of the first and last object that it must contain.
-
     Raises:
         JournalDamaged: the content is incomplete, or contains other objects.
     """

@@ -158,12 +158,10 @@ class ObjectRows:
             yield from (line for line in lines_of(io.BytesIO(content or b"")) if head_of(line) is None)
 
     def rewrite(self, lines: Sequence[bytes]) -> str:
-        """Replaces all rows so far: writes a pack that covers all existing objects, and returns the pack's name.
+        """Replaces all rows so far by others, which are sealed and chained from the first on: writes a pack that covers
+        all existing objects, and returns the pack's name.
 
         The objects themselves remain unchanged.
-
-        Args:
-            lines: the new rows, sealed and chained from the first on.
 
         Raises:
             JournalError: the pack could not be written.

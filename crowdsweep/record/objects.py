@@ -111,11 +111,7 @@ class Objects:
         yield from _at_once(self.get, names)
 
     def create_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Writes new objects, many at the same time; existing objects of these names are left as they are.
-
-        Args:
-            files: (name, content) of each object.
-        """
+        """Writes new objects, (name, content), many at the same time; existing ones are left as they are."""
         for _ in _at_once(lambda file: self.create(*file), files):
             pass
 

@@ -153,11 +153,7 @@ class _Salvaged:
         return chain((row.text.decode("utf-8", "surrogatepass") for row in self.rows), START)[0]
 
     def done(self, copy: Store | None) -> Repaired:
-        """Returns the outcome of the repair.
-
-        Args:
-            copy: the journal before the repair; None if nothing was changed.
-        """
+        """Returns the outcome of the repair."""
         kept = len(self.rows)
         if copy is None:
             return Repaired(kept=kept, dropped=0, missing=0, without_arrays=0, copy=None)

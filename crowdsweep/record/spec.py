@@ -139,11 +139,7 @@ class TrialSpec(_Keyed, OnDataset):
             return self._known_cell_key
 
     def batch_key(self, varied: Set[str]) -> str:
-        """Returns what trials that are fitted together have in common: the model, and the hyper-parameters but these.
-
-        Args:
-            varied: hyper-parameters that may differ in a batch (`ModelInfo.varies`).
-        """
+        """Returns what trials that are fitted together have in common: the model, and all other hyper-parameters."""
         shared = {name: value for name, value in self.params.items() if name not in varied}
         return f"{self.model} {canonical_json(shared)}"
 

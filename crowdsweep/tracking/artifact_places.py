@@ -53,11 +53,7 @@ def is_indirect(location: str) -> bool:
 
 
 def place_in(folder: str, *names: str) -> str | None:
-    """Returns the URI of a place below a folder; None where a name is not a plain file name.
-
-    Args:
-        folder: URI of the folder.
-    """
+    """Returns the URI of a place below a folder; None where a name is not a plain file name."""
     if not all(_PLAIN.fullmatch(name) for name in names):
         return None
     return "/".join((folder, *map(quote, names)))

@@ -169,9 +169,6 @@ def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -
 
     Only trials that are asked for are summarised, or all trials where none is asked for. Where some of these are report
     trials, only report trials are summarised, because a search has chosen its points by their scores.
-
-    Args:
-        shown: any trial of the cell.
     """
     spec, known = shown.spec, list(trials)
     asked = [trial for trial in known if trial.asked]

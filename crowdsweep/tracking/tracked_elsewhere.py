@@ -67,9 +67,6 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> ServedEls
     """Checks that a database elsewhere can be served, and returns what to serve. It creates nothing there, because only
     a record names the place.
 
-    Args:
-        place: place as `place_elsewhere` returns it.
-
     Raises:
         BadInput: the database does not answer, is not MLflow's, or needs a name and a password that were not given.
     """

@@ -196,11 +196,7 @@ def _runs_of(state: JournalState, database: Path) -> str:
 
 
 def _open(link: str, folder: Path) -> None:
-    """Opens a browser with a file that redirects to a link, because all users of a machine can read command lines.
-
-    Args:
-        folder: folder that only its owner can read.
-    """
+    """Opens a browser with a file that redirects to a link, because all users of a machine can read command lines."""
     page = folder / "open.html"
     page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">')
     webbrowser.open(page.as_uri())

@@ -25,11 +25,7 @@ FIGURES = Kind(name=FOLDER, may_write=lambda name: _FILE.fullmatch(name) is not 
 
 
 def methods_paragraph(found: AnalysedSweep, *, latex: bool = False) -> str:
-    """Returns a description of how a sweep was done, in one paragraph.
-
-    Args:
-        latex: whether to escape every character that LaTeX takes for a command.
-    """
+    """Returns a description of how a sweep was done, in one paragraph, as plain text or for LaTeX."""
     text = " ".join(methods_of(found))
     return as_latex(text) if latex else plain(text)
 

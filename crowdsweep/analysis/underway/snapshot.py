@@ -119,11 +119,7 @@ def _trial_of(fields_of_json: dict[str, Any]) -> RunningTrial:
 
 
 class SweepFollower:
-    """Follows a sweep event by event.
-
-    Args:
-        look: returns the current state of the journal, for a sweep that is resumed.
-    """
+    """Follows a sweep event by event."""
 
     def __init__(self, look: Callable[[], JournalState], clock: Callable[[], float] = time.monotonic) -> None:
         self._progress = Progress(look, clock)
@@ -150,11 +146,7 @@ class SweepFollower:
                 pass
 
     def now(self, slots: int) -> SweepSnapshot:
-        """Returns the snapshot at this moment.
-
-        Args:
-            slots: number of batches that can run at once.
-        """
+        """Returns the snapshot at this moment."""
         running = [self._running(key) for key in list(self._progress.running)[:_MOST]]
         return SweepSnapshot(
             slots=slots,

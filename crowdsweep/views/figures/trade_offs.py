@@ -23,9 +23,6 @@ def trade_off(found: TradeOffs) -> Figure:
     """Draws the first objective over the second, with 95 % intervals over the search seeds. The Pareto front of these
     two is filled and joined by steps; other points are pale and hollow. Costs have a log scale; points far off the
     others are cut off.
-
-    Args:
-        found: trade-offs of at least one point.
     """
     front = sorted((point for point in found.points if point.on_plane), key=lambda point: point.values[1].mean)
     rest = [point for point in found.points if not point.on_plane]

@@ -38,11 +38,7 @@ Place = tuple[str, str, str, str]
 
 
 def sweep_page(found: AnalysedSweep, files: Mapping[str, bytes]) -> SweepPage:
-    """Returns what MLflow is to show of a sweep.
-
-    Args:
-        files: files of its report, by name; empty where it has not been written.
-    """
+    """Returns what MLflow is to show of a sweep."""
     state, shown, blocks = found.state, found.trials, found.comparison.datasets
     trials = one_each(shown_trials(state, every=True)).values()
     counted = {_place(trial): trial for trial in shown if trial.chosen}

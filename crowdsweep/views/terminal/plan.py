@@ -23,9 +23,6 @@ def describe_plan(plan: Plan, width: int | None = None) -> str:
     """Returns the plan in words: a table with a line per cell or search, then the sum, and notes.
 
     Models that do not state their cost are fitted for a moment.
-
-    Args:
-        width: width of the terminal; None for tab-separated lines.
     """
     summary = plan_summary(plan)
     among = {dataset.name for dataset in plan.datasets}

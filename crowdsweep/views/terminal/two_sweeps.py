@@ -23,11 +23,7 @@ def changes_grid(changes: Changes) -> Grid:
 
 
 def pairs_grid(pairs: Sequence[Sequence[Pair]]) -> Grid:
-    """Returns the models of each sweep beside those of the first, in groups by dataset.
-
-    Args:
-        pairs: pairs of the second sweep with the first, of the third with the first, and so on.
-    """
+    """Returns the models of each further sweep, in order, beside those of the first, in groups by dataset."""
     several = len(pairs) > 1
     groups: dict[str, list[list[str]]] = {}
     for number, own in enumerate(pairs, start=1):
