@@ -179,12 +179,7 @@ class ObjectRows:
         self._kept.difference_update(names)
 
     def _begin(self, answer_s: float) -> None:
-        """Creates the object that says that this driver begins.
-
-        Raises:
-            JournalLocked: another driver is running the sweep, or began first.
-            JournalError: the server does not support conditional writes, or cannot be reached.
-        """
+        """Creates the object that says that this driver begins."""
         number, before = last_head(self._objects)
         if before is not None and not before.ended and is_alive(self._objects, before, answer_s=answer_s):
             raise self._locked(before)

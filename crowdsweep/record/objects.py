@@ -230,11 +230,7 @@ def _shared_client(place: StoreUri, patience: RetrySettings) -> "ObjectStore":
 
 
 def _client_of(place: StoreUri, patience: RetrySettings) -> "ObjectStore":
-    """Returns a new client for the bucket of a place.
-
-    Raises:
-        BadInput: the package `obstore` is not installed, or the environment does not configure this store.
-    """
+    """Returns a new client for the bucket of a place."""
     try:
         from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra
         from obstore.store import from_url  # noqa: PLC0415 - an extra
@@ -276,9 +272,6 @@ def _from_profile(place: StoreUri) -> dict[str, Any]:
     """Returns obstore's options for the credentials in AWS's own files, `~/.aws/credentials` and `~/.aws/config`.
 
     Empty if AWS_ACCESS_KEY_ID is set, or if the files do not exist or contain no credentials.
-
-    Raises:
-        BadInput: the files cannot be used, or the package boto3, which reads them, is not installed.
     """
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return {}

@@ -163,11 +163,7 @@ class _Salvaged:
 
 
 def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
-    """Returns the readable part of a journal.
-
-    Raises:
-        JournalError: no row can be read.
-    """
+    """Returns the readable part of a journal."""
     found: list[ParsedRow] = []
     dropped = last = 0
     seen: set[tuple[int, bytes]] = set()
@@ -220,11 +216,7 @@ def _remove_damaged(store: Path, arrays: Iterable[Artifact]) -> None:
 
 
 def _lost_arrays(row: ParsedRow, rows: Rows, place: str) -> list[Artifact]:
-    """Returns the missing or damaged arrays of a trial, if the row is the end of one.
-
-    Raises:
-        JournalDamaged: the row has a matching checksum, but is not one that crowdsweep writes.
-    """
+    """Returns the missing or damaged arrays of a trial, if the row is the end of one."""
     if not _KEEPS_ARRAYS.search(row.text):
         return []
     try:

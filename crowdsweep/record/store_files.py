@@ -72,11 +72,7 @@ def check_journal_goes_here(store: Path) -> None:
 
 
 def _check_behind_link(store: Path, folder: int) -> None:
-    """Checks a folder without a record whose path is a link: it may contain only the files of a store just begun.
-
-    Raises:
-        ForeignFile: the folder contains another file.
-    """
+    """Checks a folder without a record whose path is a link: it may contain only the files of a store just begun."""
     begun = {LOCK_FILE, JOB_FILE} | ({JOURNAL_FILE} if content_of(folder, JOURNAL_FILE, 0) == b"" else set())
     if others := [name for name in sorted(names_below(folder)) if name not in begun and not is_draft(name)]:
         more = ", …" if len(others) > 1 else ""

@@ -99,9 +99,6 @@ def relocate_artifacts(database: Path, *, whole: bool) -> list[str]:
 def _check_are_tables(rows: sqlite3.Connection, database: Path) -> None:
     """Refuses views, triggers and virtual tables on the used tables, because MLflow never makes them: a view may be
     endless, and a trigger may delete anything.
-
-    Raises:
-        NoDatabase: the database has such an object.
     """
     asked = (
         f"SELECT type, name FROM sqlite_master WHERE lower(tbl_name) IN ({', '.join('?' * len(_TABLES))}) "  # noqa: S608 - our own words
