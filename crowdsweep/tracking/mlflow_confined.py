@@ -16,7 +16,6 @@ from crowdsweep.tracking.artifact_places import is_inside, is_within
 
 _RESOLVED = ("runs", "models")
 """Schemes that MLflow resolves in its database; it then opens the location found there."""
-_LOCAL = ("", "file")
 _OBJECT_STORES = ("s3", "gs", "wasb", "wasbs", "abfss")
 
 
