@@ -228,15 +228,9 @@ def compare(
     for (dataset, params), cells in blocks.items():
         known = (references or {}).get((dataset, params)) or DatasetRecord(dataset=dataset)
         used = [name for name in names if not repeats_votes(name, known.gold)]  # earlier versions kept such metrics
-        has = [
-            name
-            for name in used
-            if any(row[name] is not None for cell in cells.values() if cell.chosen for row in cell.rows)
-        ]
-        if by:
-            ranks = (by, goal_of(by) or "maximize") if by in has else ("", "maximize")
-        else:
-            ranks = ranking_metric(has, wanted, known.gold)
+        rows = [row for cell in cells.values() if cell.chosen for row in cell.rows]
+        present = [name for name in used if any(row[name] is not None for row in rows)]
+        ranks = _given(by, present) if by else ranking_metric(present, wanted, known.gold)
         made = _compare_models(dataset, params, list(cells.values()), used, ranks, gold_models, known, item_scores)
         datasets.append(replace(made, among=among))
     return Comparison(
@@ -249,6 +243,10 @@ def compare(
 def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComparison]:
     """Returns the comparisons on full datasets, without those on thinned ones; all where every dataset is thinned."""
     return [block for block in blocks if not is_thinned(block.dataset_params)] or blocks
+
+
+def _given(by: str, present: Sequence[str]) -> tuple[str, Goal]:
+    return (by, goal_of(by) or "maximize") if by in present else ("", "maximize")
 
 
 def _compare_models(
