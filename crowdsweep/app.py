@@ -373,7 +373,8 @@ def _tracker(plan: Plan, store: Store, journal: Journal, interrupts: Interrupts)
 
 
 def _confusion(matrix: Sequence[Sequence[float]]) -> bytes:
-    from crowdsweep.views.figures import heat_map, to_png  # noqa: PLC0415 - see above
+    from crowdsweep.views.figures.drawing import to_png  # noqa: PLC0415 - see above
+    from crowdsweep.views.figures.maps import heat_map  # noqa: PLC0415 - see above
 
     return to_png(heat_map(matrix))
 

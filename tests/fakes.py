@@ -131,15 +131,15 @@ class MemoryCheckpoints:
         self.kept: dict[str, bytes] = {}
 
     def put(self, key: str, step: int, content: bytes) -> None:
-        """See `Checkpoints.put`."""
+        """See `CheckpointFiles.put`."""
         self.kept[key] = content
 
     def get(self, key: str) -> bytes | None:
-        """See `Checkpoints.get`."""
+        """See `CheckpointFiles.get`."""
         return self.kept.get(key)
 
     def remove(self, keys: Iterable[str] | None = None) -> None:
-        """See `Checkpoints.remove`."""
+        """See `CheckpointFiles.remove`."""
         for key in [*self.kept] if keys is None else keys:
             self.kept.pop(key, None)
 

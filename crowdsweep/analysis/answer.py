@@ -13,9 +13,7 @@ from crowdsweep.metrics.metric_table import ACCURACY, HELDOUT, by_held_out, metr
 from crowdsweep.metrics.shown import show_number, show_probability, show_score, show_with_interval
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.record.naming import show_point
-from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.record.shown import ShownTrial
-from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
 from crowdsweep.units import listed, show_times
 
@@ -44,13 +42,7 @@ class Answer:
 
 
 def answer_of(state: JournalState, block: DatasetComparison, trials: Iterable[ShownTrial]) -> Answer:
-    """Returns the recommendation for one dataset.
-
-    Args:
-        state: state of the sweep, from its journal.
-        block: the comparison on that dataset.
-        trials: all shown trials of the sweep.
-    """
+    """Returns the recommendation for one dataset."""
     if not block.ranked:
         return Answer(block=block, lead=why_unranked(block), ceiling=_ceiling(block))
     best = block.ranked[0]
@@ -163,7 +155,6 @@ def _cheaper(block: DatasetComparison, alike: list[ModelScore], close: list[str]
     Empty where the best model takes less than `_NO_COST` seconds, or no such model costs `_CHEAPER` times less.
 
     Args:
-        block: the comparison.
         alike: models that are as good as the best, best first.
         close: names that the sentence before has just listed; the text continues that sentence.
     """
@@ -208,18 +199,11 @@ def _warnings(block: DatasetComparison) -> list[str]:
 
 def _settings(state: JournalState, block: DatasetComparison, best: ModelScore, trials: Iterable[ShownTrial]) -> str:
     """Returns the hyper-parameters of the best model in words, and whether a search or the sweep file set them."""
-    cell = next((one for one in _cells(state, block) if one.label == best.model), None)
+    cells = [one for one in (*state.plan.cells, *state.plan.searches) if one.place == block.place]
+    cell = next((one for one in cells if one.label == best.model), None)
     fixed: Mapping[str, Any] = {} if cell is None else cell.params
-    spec = next(
-        (
-            trial.spec
-            for trial in trials
-            if trial.chosen
-            and trial.label == best.model
-            and (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))) == block.place
-        ),
-        None,
-    )
+    chosen = (trial for trial in trials if trial.chosen and trial.label == best.model)
+    spec = next((trial.spec for trial in chosen if trial.spec.place == block.place), None)
     if spec is None or not (spec.point or fixed):
         return "its defaults"
     parts = [show_point(spec.point)] if spec.point else []
@@ -229,12 +213,6 @@ def _settings(state: JournalState, block: DatasetComparison, best: ModelScore, t
     if fixed:
         parts.append(f"{show_point(fixed)} (as the sweep file sets {'it' if len(fixed) == 1 else 'them'})")
     return "; ".join(parts)
-
-
-def _cells(state: JournalState, block: DatasetComparison) -> Iterable[CellRecord]:
-    for cell in [*state.plan.cells, *state.plan.searches]:
-        if (cell.dataset, canonical_json(dict(cell.dataset_params))) == block.place:
-            yield cell
 
 
 def _ceiling(block: DatasetComparison) -> str:

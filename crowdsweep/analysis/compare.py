@@ -7,7 +7,7 @@ Where trials stored them, the scores of single items, of which the ranking metri
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -41,7 +41,6 @@ class ModelScore:
     """Scores of one model on one dataset, at one point of its hyper-parameters.
 
     Attributes:
-        model: label of the model in the sweep.
         point: the searched hyper-parameters, canonical JSON.
         rank: 1 is best; None for models that saw gold or lack the metric.
         metrics: estimates of every metric over the fresh seeds.
@@ -148,10 +147,7 @@ class PublishedComparison:
     """One published value and the sweep's own estimate of it.
 
     Attributes:
-        published: the published value.
         block: the comparison on its dataset; None, like `ours`, where the sweep has no such cell (yet).
-        ours: the sweep's estimate.
-        difference: the sweep's mean minus the published value.
     """
 
     published: PublishedValue
@@ -213,10 +209,7 @@ def compare(
         table: a table of `comparison_rows` or `results_table`; rows of the search phase are ignored. Rows with `chosen`
             are compared; the others become `other_points`.
         metric: the metric of the sweep file; its test version ranks where there is one.
-        published: published values.
-        gold_models: labels of the models that need gold.
         references: (dataset, dataset_params) → what its models are scored against; gold where there is no entry.
-        item_scores: looks up the scores of single items.
         by: full name of the metric that ranks, in place of what `metrics.ranking` chooses; on a dataset that lacks it
             no model is ranked.
     """
@@ -229,12 +222,16 @@ def compare(
         cell = cells.setdefault(name, _Cell(model=row["model"], point=row["point"], chosen=row["chosen"]))
         cell.rows.append(row)
     names = metric_columns(table)
-    choose = _choice(None if metric is None else (metric.name, metric.goal), by)
+    wanted = None if metric is None else (metric.name, metric.goal)
     datasets: list[DatasetComparison] = []
     among = frozenset(dataset for dataset, _ in blocks)
     for (dataset, params), cells in blocks.items():
         known = (references or {}).get((dataset, params)) or DatasetRecord(dataset=dataset)
-        made = _compare_models(dataset, params, list(cells.values()), names, choose, gold_models, known, item_scores)
+        used = [name for name in names if not repeats_votes(name, known.gold)]  # earlier versions kept such metrics
+        rows = [row for cell in cells.values() if cell.chosen for row in cell.rows]
+        present = [name for name in used if any(row[name] is not None for row in rows)]
+        ranks = _given(by, present) if by else ranking_metric(present, wanted, known.gold)
+        made = _compare_models(dataset, params, list(cells.values()), used, ranks, gold_models, known, item_scores)
         datasets.append(replace(made, among=among))
     return Comparison(
         datasets=datasets,
@@ -248,15 +245,8 @@ def without_thinned(blocks: Sequence[DatasetComparison]) -> Sequence[DatasetComp
     return [block for block in blocks if not is_thinned(block.dataset_params)] or blocks
 
 
-_Choose = Callable[[Sequence[str], Mapping[str, bool]], tuple[str, Goal]]
-"""(metrics that some trial has, split → whether it is scored against gold) → the metric that ranks, and its goal."""
-
-
-def _choice(wanted: tuple[str, Goal] | None, by: str) -> _Choose:
-    if not by:
-        return lambda present, gold: ranking_metric(present, wanted, gold)
-    own = (by, goal_of(by) or "maximize")
-    return lambda present, _: own if by in present else ("", "maximize")
+def _given(by: str, present: Sequence[str]) -> tuple[str, Goal]:
+    return (by, goal_of(by) or "maximize") if by in present else ("", "maximize")
 
 
 def _compare_models(
@@ -264,17 +254,13 @@ def _compare_models(
     params: str,
     cells: Sequence[_Cell],
     names: Sequence[str],
-    choose: _Choose,
+    ranks: tuple[str, Goal],
     gold_models: frozenset[str],
     references: DatasetRecord,
     item_scores: ItemScores,
 ) -> DatasetComparison:
-    names = [
-        name for name in names if not repeats_votes(name, references.gold)
-    ]  # records of earlier versions hold such metrics
+    metric, goal = ranks
     chosen = [cell for cell in cells if cell.chosen]
-    present = [name for name in names if any(row[name] is not None for cell in chosen for row in cell.rows)]
-    metric, goal = choose(present, references.gold)
     keys = [row["key"] for cell in cells for row in cell.rows if metric and row[metric] is not None]
     by_item = {} if references.heldout and by_held_out(metric) else item_scores(keys, metric)
     scores = {

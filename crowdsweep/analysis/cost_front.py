@@ -15,7 +15,6 @@ class CostPoint:
     """Cost and score of one model at its point.
 
     Attributes:
-        model: label of the model in the sweep.
         seconds: seconds per trial, as a mean over seeds; above 0.
         score: estimate of the metric that ranks.
         on_front: whether no other model is better for the same seconds or fewer, or as good for fewer.
@@ -31,9 +30,6 @@ def cost_front(block: DatasetComparison) -> Sequence[CostPoint]:
     """Returns the ranked models with a known cost, the fastest first; none where there are fewer than `FEWEST`.
 
     The front compares means alone; the comparison says which differences are significant.
-
-    Args:
-        block: the comparison on one dataset.
     """
     known = [
         (score.wall_s.mean, score.metrics[block.metric], score.model)

@@ -1,7 +1,6 @@
 """The successful trials that a report counts, and their scores."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -9,42 +8,15 @@ from jaxtyping import Float
 from crowdsweep.analysis.paired import SeedScores
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.shown import ShownTrial
-from crowdsweep.record.spec import TrialSpec, canonical_json
 from crowdsweep.record.state import JournalState
 
-Place = tuple[str, str]
-"""A dataset and its parameters, canonical JSON."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class CountedTrial:
-    """A successful trial that a report counts, with its result."""
-
-    trial: ShownTrial
-    result: TrialResult
-
-    @property
-    def label(self) -> str:
-        """Label of its model in the sweep file."""
-        return self.trial.label
-
-    @property
-    def spec(self) -> TrialSpec:
-        """Specification of the trial."""
-        return self.trial.spec
-
-    @property
-    def place(self) -> Place:
-        """The dataset and its parameters, canonical JSON."""
-        return self.spec.dataset, canonical_json(dict(self.spec.dataset_params))
-
-
-def counted_results(state: JournalState, trials: Iterable[ShownTrial]) -> Iterator[CountedTrial]:
-    """Yields the trials that a report counts (`ShownTrial.chosen`) and that succeeded."""
+def counted_results(state: JournalState, trials: Iterable[ShownTrial]) -> Iterator[tuple[ShownTrial, TrialResult]]:
+    """Yields the trials that a report counts (`ShownTrial.chosen`) and that succeeded, with their results."""
     for trial in trials:
         result = state.results.get(trial.spec.key) if trial.chosen else None
         if result is not None and result.status is Status.OK:
-            yield CountedTrial(trial=trial, result=result)
+            yield trial, result
 
 
 def scores_of(
@@ -53,7 +25,6 @@ def scores_of(
     """Returns the scores of a model's trials.
 
     Args:
-        state: state of the sweep, from its journal.
         by_item: key of a trial → scores of its items, for trials that stored them.
         metric: full name of the metric; seeds without it are left out.
         keys: seed → key of the trial.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from crowdsweep.analysis.counted_trials import CountedTrial, Place, counted_results
+from crowdsweep.analysis.counted_trials import counted_results
 from crowdsweep.record.array_names import CLASSES, names_of
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.kept_arrays import arrays_of
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place, TrialSpec
 from crowdsweep.record.state import JournalState
 
 
@@ -22,7 +22,6 @@ class KeptArrays:
 
     Attributes:
         place: dataset and its parameters, canonical JSON.
-        model, seed: label of the trial's model, and its seed.
         arrays: name → array: every required one, and the optional ones that the trial has.
     """
 
@@ -38,43 +37,36 @@ def first_seeds(
     """Yields the arrays of each model on each dataset: those of its lowest seed that stored all required arrays.
 
     Args:
-        state: state of the sweep, from its journal.
         trials: shown trials, of which the chosen ones count.
-        rows: rows of the journal, beside which the arrays are stored.
         names: required arrays; a trial without one of them is skipped.
         more: optional arrays, which are read where the trial has them.
     """
     wanted, optional = list(names), list(more)
-    first: dict[tuple[Place, str], CountedTrial] = {}
-    for one in counted_results(state, trials):
-        if set(wanted) <= set(one.result.kept):
-            known = first.setdefault((one.place, one.label), one)
-            if one.spec.seed < known.spec.seed:
-                first[one.place, one.label] = one
-    for (place, label), one in first.items():
-        kept = one.result.kept
+    first: dict[tuple[Place, str], TrialSpec] = {}
+    for trial, result in counted_results(state, trials):
+        if set(wanted) <= set(result.kept):
+            known = first.setdefault((trial.spec.place, trial.label), trial.spec)
+            if trial.spec.seed < known.seed:
+                first[trial.spec.place, trial.label] = trial.spec
+    for (place, label), spec in first.items():
+        kept = state.results[spec.key].kept
         names = [name for name in [*wanted, *optional] if name in kept]
         found = arrays_of(rows, [kept[name] for name in names])
         arrays = {name: found[kept[name].digest] for name in names if kept[name].digest in found}
         if set(wanted) <= set(arrays):
-            yield KeptArrays(place=place, model=label, seed=one.spec.seed, arrays=arrays)
+            yield KeptArrays(place=place, model=label, seed=spec.seed, arrays=arrays)
 
 
 def class_names(state: JournalState, kept: KeptArrays) -> tuple[str, ...]:
     """Returns the names of the classes in the order of their codes, from the plan, else the trial, else none."""
     for row in state.plan.datasets:
-        if (row.dataset, canonical_json(dict(row.dataset_params))) == kept.place and row.class_names:
+        if row.place == kept.place and row.class_names:
             return tuple(row.class_names)
     return tuple(kept.arrays.get(CLASSES, np.empty(0, "<U1")).tolist())
 
 
 class KeptScores:
-    """Lookup of the scores of single items in a record (an `ItemScores` function).
-
-    Args:
-        state: state of the sweep, from its journal.
-        rows: rows of that journal.
-    """
+    """Lookup of the scores of single items in a record (an `ItemScores` function)."""
 
     def __init__(self, state: JournalState, rows: Rows) -> None:
         self._state = state

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int, Num
 
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import class_names, first_seeds
 from crowdsweep.record.array_names import CLASSES
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import Place
 from crowdsweep.record.state import JournalState
 
 EMBEDDINGS, ERRORS = "annotator_embeddings", "annotator_errors"
@@ -38,7 +38,6 @@ class AnnotatorMap:
     """Map of the annotators of one dataset, as one fit sees them.
 
     Attributes:
-        model, seed: label and seed of the model.
         points: position of each annotator in the plane; only nearness has a meaning.
         errors: share of wrong labels of each annotator, in [0, 1].
     """
@@ -76,9 +75,7 @@ class ItemMap:
     """Map of the items of one dataset, as one fit sees them.
 
     Attributes:
-        model, seed: label and seed of the model.
         points: position of each item in the plane; only nearness has a meaning.
-        classes: class code of each item.
         class_names: names of the classes by code; empty where they are not known.
     """
 
@@ -112,7 +109,6 @@ class ClusterMap:
     """The clusters of one fit, the largest first, without empty ones.
 
     Attributes:
-        model, seed: label and seed of the model.
         labels: Theta; with one annotator cluster where the model does not cluster annotators.
         item_sizes, annotator_sizes: number of items and annotators in each cluster; `annotator_sizes` is empty where
             the model does not cluster annotators.
@@ -194,7 +190,6 @@ def maps_of(state: JournalState, trials: Sequence[ShownTrial], rows: Rows, axis:
     datasets answer no question of the study.
 
     Args:
-        state, trials, rows: state, shown trials and journal rows of the sweep.
         axis: dataset parameter that the sweep's study varies; empty where it varies none.
     """
     if axis:

@@ -14,7 +14,6 @@ from crowdsweep.metrics.metric_table import HELDOUT, by_held_out
 from crowdsweep.metrics.wording import words
 from crowdsweep.record.naming import short_name, show_point, show_value, told_words
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord
-from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
 
 _SAMPLERS = {
@@ -133,11 +132,13 @@ def _searches(state: JournalState, searches: Sequence[SearchShown]) -> Iterator[
         yield f"Before its first point, a sampler was given points of earlier sweeps on the same data: {told}."
     if not searches:
         return
-    seeds, rows = state.config.get("seeds", {}), {_place(row): row for row in state.plan.datasets}
+    seeds, rows = state.config.get("seeds", {}), {row.place: row for row in state.plan.datasets}
     for told, places in _grouped((_chosen_by(s, rows.get(s.place), state), s.dataset) for s in searches).items():
         where = f"On {_all(places)} each" if len({s.dataset for s in searches}) > len(places) else "Each"
         yield f"{where} point was fitted with {_counted(seeds.get('search', 0), 'seed')} and scored by {told}."
-    for others, places in _grouped((_beside(search), search.dataset) for search in searches if search.further).items():
+    for others, places in _grouped(
+        (_all([*map(words, search.further)]), search.dataset) for search in searches if search.further
+    ).items():
         yield (
             f"The searches on {_all(places)} looked for the Pareto front of that score and {others}; of its points, "
             f"the one that was best by that score was taken."
@@ -164,10 +165,6 @@ def _search_words(searches: Sequence[SearchShown], *, kind: str, seed: int) -> s
     if not kind:
         how = f"by trying every point of their space ({points} points)"
     return f"The hyper-parameters of {_all(models)} were chosen {how}, on each dataset separately."
-
-
-def _beside(search: SearchShown) -> str:
-    return _all([words(name) for name in search.further])
 
 
 def _of_answers(metric: str) -> str:
@@ -276,10 +273,6 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _cells(state: JournalState) -> list[CellRecord]:
     return [*state.plan.cells, *state.plan.searches]
-
-
-def _place(row: DatasetRecord) -> tuple[str, str]:
-    return row.dataset, canonical_json(dict(row.dataset_params))
 
 
 def _all(names: Collection[str]) -> str:

@@ -49,10 +49,6 @@ def next_steps(
 
     Args:
         answers: recommendations for the full datasets, without a study's thinned ones.
-        study: report of the study template; None where the sweep has none.
-        searches: all searches that have proposed a point.
-        crowds: the crowd's confusion matrix on each dataset that has one.
-        store: the sweep's store, as it is written in a command.
     """
     steps = [_label(answers, store)] if any(answer.block.ranked for answer in answers) else []
     for answer in answers:

@@ -20,7 +20,6 @@ class SeedScores:
     """Scores of one model on a dataset, by the metric that ranks.
 
     Attributes:
-        by_seed: seed → score.
         by_item: seed → scores of the single items, of which the seed's score is the mean. They are known for every seed
             or for none, and for the same items in the same order at every seed and for every model.
     """
@@ -63,7 +62,6 @@ class SideBySide:
     """Comparison of two predictions.
 
     Attributes:
-        metric: full name of the metric that compares them.
         first, second: mean score of each over its seeds.
         test: uncorrected test of the first minus the second, on their common seeds.
     """
@@ -106,10 +104,8 @@ def paired_test(
     Where the differences do not vary there is no test, and `PairedTest.reason` says why.
 
     Args:
-        best, other: scores of the two models.
         comparisons: number of pairs that are tested on this dataset.
         heldout: share of the annotations that each seed holds out anew, where these are scored; else 0.
-        metric: full name of the metric of the scores.
     """
     seeds = sorted(best.by_seed.keys() & other.by_seed.keys())
     if not seeds:

@@ -16,7 +16,6 @@ from crowdsweep.record.flags import flag_words
 from crowdsweep.record.naming import describe_dataset
 from crowdsweep.record.plan_record import CellRecord, RefusedRecord
 from crowdsweep.record.shown import ShownTrial
-from crowdsweep.record.spec import canonical_json
 from crowdsweep.record.state import JournalState
 from crowdsweep.units import listed, show_p
 
@@ -97,7 +96,7 @@ def chosen_by_gold(comparison: Comparison, searches: Sequence[CellRecord]) -> li
     by_place = {block.place: block for block in comparison.datasets}
     flattered: list[str] = []
     for search in searches:
-        block = by_place.get((search.dataset, canonical_json(dict(search.dataset_params))))
+        block = by_place.get(search.place)
         if block is not None and search.metric.startswith("train_") and block.metric.startswith("train_"):
             flattered.append(f"{search.label} on {block.title}")
     if not flattered:
@@ -122,8 +121,7 @@ def optimism(searched: float | None, fresh: Estimate | None, metric: str) -> str
 
 def refused(searches: Sequence[RefusedRecord], among: Collection[str]) -> list[str]:
     """Returns a sentence for each search that could not be run; `among` holds all datasets of the sweep."""
-    titles = ((one, describe_dataset(one.dataset, canonical_json(dict(one.dataset_params)), among)) for one in searches)
-    return [f"{one.label} on {title} was not searched: {one.reason}." for one, title in titles]
+    return [f"{one.label} on {describe_dataset(*one.place, among)} was not searched: {one.reason}." for one in searches]
 
 
 def tests_used(block: DatasetComparison) -> str:
@@ -228,8 +226,7 @@ def flagged_notes(state: JournalState, trials: Iterable[ShownTrial]) -> list[str
     for trial in trials:
         result = state.results.get(trial.spec.key)
         if trial.chosen and result is not None and result.failure is None:
-            params = canonical_json(dict(trial.spec.dataset_params))
-            place = trial.label, describe_dataset(trial.spec.dataset, params, among)
+            place = trial.label, describe_dataset(*trial.spec.place, among)
             counted[place] += 1
             flagged.update((*place, flag) for flag in result.flags)
             unfinished[place] += ended_too_early(result)

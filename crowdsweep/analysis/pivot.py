@@ -22,7 +22,6 @@ class PivotCell:
     """One model on one dataset.
 
     Attributes:
-        estimate: estimate of the column's metric.
         stands: how the model compares with the best of the column.
         unsound: why the mean is not sound (`ModelScore.unsound`); empty where it is.
         printed: the published value; None where there is none.
@@ -40,7 +39,6 @@ class PivotColumn:
 
     Attributes:
         title: the dataset with its parameters, in words.
-        metric, goal: the metric that ranks there, and its direction.
         cells: model → cell, for models with a score.
     """
 
@@ -60,11 +58,9 @@ class Pivot:
     """Pivot table of models × datasets.
 
     Attributes:
-        sweep: name of the sweep.
         paper: source of the published values; empty where it is not given.
         columns: datasets, in the order of the sweep.
         models: models that are ranked or have no score at all, best on average first.
-        gold: models that saw gold.
         mean_ranks: model → its mean rank (`MeanRanks.ranks`); empty where there are none, as for a single dataset.
     """
 
@@ -103,13 +99,7 @@ class Pivot:
 
 
 def pivot_of(comparison: Comparison, *, sweep: str = "", paper: str = "") -> Pivot:
-    """Returns the pivot table of a comparison, with its tests and means as they are.
-
-    Args:
-        comparison: the comparison, by any metric.
-        sweep: name of the sweep.
-        paper: source of its published values.
-    """
+    """Returns the pivot table of a comparison, with its tests and means as they are."""
     blocks = comparison.datasets
     gold = dict.fromkeys(score.model for block in blocks for score in block.scores if score.saw_gold)
     places: dict[str, list[float]] = {}

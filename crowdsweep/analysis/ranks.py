@@ -39,7 +39,6 @@ class MeanRanks:
     Attributes:
         ranks: model → mean rank (tied models share the average rank), best first.
         each: model → its rank on each dataset.
-        n_datasets: number of datasets.
         friedman: Friedman's test of all models together; None where it does not apply.
         critical: which models differ; None where there is no Friedman test, or there are too few datasets.
         reason: a sentence on why `friedman` or `critical` is None; empty where neither is.

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crowdsweep.analysis.compare import Comparison
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.errors import CrowdsweepError
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.record.naming import describe_dataset
 from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.record.shown import points_of, shown_searches
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place, canonical_json
 from crowdsweep.record.state import JournalState
 from crowdsweep.search.dimensions import Choice, FloatRange, IntRange, Number, Steps
 from crowdsweep.search.space import Space
@@ -28,8 +27,6 @@ class SearchedPoints:
         numbers: numbers of the points, ascending.
         values: value of the metric at each point, in its own units.
         params: hyper-parameter → index in `numbers` → value at that point; points without it are left out.
-        log: hyper-parameters that were searched on a log scale.
-        choices: hyper-parameters that were searched among listed values → these values.
     """
 
     numbers: Sequence[int]
@@ -44,19 +41,15 @@ class SearchShown:
     """One search: its objective, the value of each point, and the selected points.
 
     Attributes:
-        model: label of the model.
         place: dataset and its parameters, canonical JSON.
         metric, goal: the metric that is searched for, and its direction.
         points: number of a point → its hyper-parameters.
         values: number of a point → its value, None where it failed.
-        selected: numbers of the selected points.
         fresh: number of a selected point → the same metric on fresh seeds, where the report's trials have it.
         importances: hyper-parameter → share of the values' variance that it explains; empty where it is not known.
         ends: hyper-parameter → lowest and highest value of its range, for numeric ranges.
         log: hyper-parameters that were searched on a log scale.
         choices: hyper-parameters that were searched among listed values → these values.
-        among: all datasets of the sweep.
-        key: key of the search.
         listed: whether every point of the space was to be tried, so that the sampler had no choice.
         sampler: the sampler that proposed the points; empty where the record does not name it.
         told: name of an earlier sweep → number of its points that the sampler was told of at the start; `points` has
@@ -119,9 +112,8 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
     }
     for search in shown_searches(state):
         points = points_of(state, search)
-        place = (search.dataset, canonical_json(dict(search.dataset_params)))
         selected = [number for number in state.selected.get(search.key, ()) if number in points]
-        scores = {n: rescored.get((*place, search.label, canonical_json(dict(points[n])))) for n in selected}
+        scores = {n: rescored.get((*search.place, search.label, canonical_json(dict(points[n])))) for n in selected}
         values = {number: value for number, value in state.values.get(search.key, {}).items() if number in points}
         space = _space(state, search)
         yield SearchShown(
@@ -130,7 +122,7 @@ def searches(state: JournalState, comparison: Comparison) -> Iterator[SearchShow
             told=Counter(point.source for point in told.points) if (told := state.told.get(search.key)) else {},
             listed=space is not None and space.size is not None and space.size <= search.points,
             model=search.label,
-            place=place,
+            place=search.place,
             metric=search.metric,
             goal=search.goal,
             further=search.further,

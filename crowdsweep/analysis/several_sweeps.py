@@ -15,7 +15,6 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from crowdsweep.analysis.compare import Comparison, compare
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.pivot import Pivot, pivot_of
 from crowdsweep.analysis.study import gold_models
@@ -24,7 +23,7 @@ from crowdsweep.analysis.trial_table import comparison_rows
 from crowdsweep.analysis.two_sweeps import letter_of
 from crowdsweep.record.array_names import names_of
 from crowdsweep.record.plan_record import DatasetRecord
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place
 from crowdsweep.sweepfile.records import Metric, PublishedValue
 
 _Data = tuple[str, str, float]
@@ -121,7 +120,7 @@ def _data_of(sweep: AnalysedSweep) -> Iterator[tuple[Place, _Data]]:
     heldout = {place: told.heldout for place, told in references_of(sweep.state).items()}
     for trial in sweep.trials:
         if trial.chosen:
-            place = (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)))
+            place = trial.spec.place
             yield place, (trial.spec.fingerprint, place[1], heldout.get(place, 0.0))
 
 
@@ -136,9 +135,8 @@ def _labels(
     for number, sweep in enumerate(sweeps):
         for trial in sweep.trials:
             if trial.chosen:
-                own = (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)))
                 of_label = keys.setdefault((number, trial.label), {})
-                of_label.setdefault(places[number, own], set()).add(trial.spec.cell_key)
+                of_label.setdefault(places[number, trial.spec.place], set()).add(trial.spec.cell_key)
     owners = Counter(label for _, label in keys)
     found = {
         (number, label): f"{label} ({names[number]})" if owners[label] > 1 and _differs(label, own, keys) else label
@@ -162,10 +160,7 @@ def _differs(
 
 
 def _published(
-    sweep: AnalysedSweep,
-    number: int,
-    places: Mapping[tuple[int, Place], Place],
-    labels: Mapping[tuple[int, str], str],
+    sweep: AnalysedSweep, number: int, places: Mapping[tuple[int, Place], Place], labels: Mapping[tuple[int, str], str]
 ) -> Iterator[PublishedValue]:
     names = {own[0]: place[0] for (of, own), place in places.items() if of == number}
     for value in (sweep.state.config.get("published") or {}).get("values", ()):

@@ -19,7 +19,7 @@ from crowdsweep.record.shown import (
     shown_searches,
     shown_trials,
 )
-from crowdsweep.record.spec import TrialSpec, canonical_json
+from crowdsweep.record.spec import TrialSpec
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import Driver, driver_of
@@ -50,7 +50,6 @@ def sweep_status(state: JournalState, store: Store | None = None) -> dict[str, A
     earlier sweep, the points that searches were told of before their first point.
 
     Args:
-        state: state of the sweep, from its journal.
         store: store of the sweep, which shows whether the driver of a running sweep is alive. `status` is `crashed`
             where the driver died without recording its end; without a store, `status` is then `running`.
     """
@@ -130,7 +129,6 @@ def left_out_words(left_out: int, data_changed: Mapping[str, int]) -> list[str]:
     """Returns why finished trials are left out, a line for each reason.
 
     Args:
-        left_out: number of finished trials that are left out.
         data_changed: dataset → number of those that ran on other data than the dataset has now.
     """
     shows = "(`crowdsweep results DIR --all-trials` shows them)"
@@ -150,7 +148,7 @@ def failed_trials(state: JournalState, trials: Iterable[ShownTrial]) -> list[Fai
     for key, trial in one_each(trials).items():
         result = state.results.get(key)
         if result is not None and result.failure is not None:
-            dataset = describe_dataset(trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params)), among)
+            dataset = describe_dataset(*trial.spec.place, among)
             failed.append(FailedTrial(model=trial.label, dataset=dataset, spec=trial.spec, failure=result.failure))
     return failed
 

@@ -32,7 +32,6 @@ def study_report(
     Datasets in folders have their short names in it, as everywhere in a report.
 
     Args:
-        state: state of the sweep, from its journal.
         item_scores: looks up the scores of single items; without it, intervals vary over seeds alone.
         known: `comparison_rows` of the state, where they are known already.
     """

@@ -9,7 +9,6 @@ import pyarrow as pa
 from crowdsweep.analysis import phrases
 from crowdsweep.analysis.answer import Answer, answer_of
 from crowdsweep.analysis.compare import Comparison, DatasetComparison, compare
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.maps import Maps, maps_of
 from crowdsweep.analysis.next_steps import NextStep, next_steps
@@ -43,7 +42,7 @@ from crowdsweep.record.naming import short_name
 from crowdsweep.record.plan_record import DatasetRecord
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial, datasets_of, left_out_as_data_changed, shown_trials
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
 from crowdsweep.studies.contract import StudyReport, StudyTemplate
@@ -58,8 +57,6 @@ class AnalysedSweep:
     every map.
 
     Attributes:
-        store: store of the sweep.
-        state: state of the sweep, from its journal.
         rows: rows of the journal, beside which the trials' arrays are stored.
     """
 
@@ -263,7 +260,7 @@ def check_metric(metric: str | None, blocks: Sequence[DatasetComparison]) -> Non
 
 def references_of(state: JournalState) -> dict[Place, DatasetRecord]:
     """Returns (dataset, parameters) → what its models are scored against."""
-    return {(row.dataset, canonical_json(dict(row.dataset_params))): row for row in state.plan.datasets}
+    return {row.place: row for row in state.plan.datasets}
 
 
 def comparison_of(
@@ -272,7 +269,6 @@ def comparison_of(
     """Compares the models of a sweep, as its file asks for it.
 
     Args:
-        state: state of the sweep, from its journal.
         item_scores: looks up the scores of single items; without it, intervals and tests vary over seeds alone.
         rows: `comparison_rows` of the state, where they are known already.
         by: full name of the metric that ranks; empty for that of the report.

@@ -30,8 +30,6 @@ class TradeOffPoint:
     """A point of a search, with its value by each objective.
 
     Attributes:
-        number: number of the point.
-        point: the searched hyper-parameters.
         values: estimate of each objective, over the search seeds.
         on_front: whether no other point is better in one objective and as good in all others.
         on_plane: the same by the first two objectives alone, which a figure shows.
@@ -49,9 +47,7 @@ class TradeOffs:
     """The points of one search of several objectives that have values.
 
     Attributes:
-        search: the search.
         objectives: names of the objectives; the one that selects a point comes first.
-        goals: direction of each objective.
         points: points, the best by the first objective first.
     """
 
@@ -69,13 +65,7 @@ class TradeOffs:
 def trade_offs(
     state: JournalState, searches: Iterable[SearchShown], trials: Iterable[ShownTrial]
 ) -> dict[str, TradeOffs]:
-    """Returns search key → its trade-offs, for searches of several objectives that have scored a point.
-
-    Args:
-        state: state of the sweep, from its journal.
-        searches: all searches that have proposed a point.
-        trials: `shown_trials` of the state.
-    """
+    """Returns search key → its trade-offs, for searches of several objectives that have scored a point."""
     several = [search for search in searches if search.further and state.further.get(search.key)]
     if not several:
         return {}

@@ -15,38 +15,41 @@ from crowdsweep.record.state import JournalState
 
 TablePhase = Literal["report", "search", "all"]
 
-# Scripts rely on this order: these columns (`asked` only in a table of all trials), one per metric, FAILURE_COLUMNS.
-TRIAL_COLUMNS: dict[str, pa.DataType] = {
-    "sweep": pa.string(),
-    "phase": pa.string(),
-    "asked": pa.bool_(),
-    "chosen": pa.bool_(),
-    "model": pa.string(),
-    "dataset": pa.string(),
-    "dataset_params": pa.string(),
-    "point": pa.string(),
-    "seed": pa.int64(),
-    "status": pa.string(),
-    "key": pa.string(),
-    "wall_s": pa.float64(),
-    "batch_wall_s": pa.float64(),
-    "batch_size": pa.int64(),
-    "peak_bytes": pa.int64(),
-    "iterations": pa.int64(),
-    "flags": pa.string(),
-    "device": pa.string(),
-    "host": pa.string(),
-    "unfinished": pa.bool_(),
+Cell = Callable[[ShownTrial, TrialResult], Any]
+
+# Scripts rely on this order: the sweep's name, these columns (`asked` only in a table of all trials), one per metric,
+# those of failures.
+_OF_TRIALS: Mapping[str, tuple[pa.DataType, Cell]] = {
+    "phase": (pa.string(), lambda trial, _: trial.spec.phase),
+    "asked": (pa.bool_(), lambda trial, _: trial.asked),
+    "chosen": (pa.bool_(), lambda trial, _: trial.chosen),
+    "model": (pa.string(), lambda trial, _: trial.label),
+    "dataset": (pa.string(), lambda trial, _: trial.spec.dataset),
+    "dataset_params": (pa.string(), lambda trial, _: canonical_json(dict(trial.spec.dataset_params))),
+    "point": (pa.string(), lambda trial, _: canonical_json(dict(trial.spec.point))),
+    "seed": (pa.int64(), lambda trial, _: trial.spec.seed),
+    "status": (pa.string(), lambda _, result: str(result.status)),
+    "key": (pa.string(), lambda _, result: result.key),
+    "wall_s": (pa.float64(), lambda _, result: result.wall_s),
+    "batch_wall_s": (pa.float64(), lambda _, result: result.batch_wall_s),
+    "batch_size": (pa.int64(), lambda _, result: result.batch_size),
+    "peak_bytes": (pa.int64(), lambda _, result: result.peak_bytes),
+    "iterations": (pa.int64(), lambda _, result: result.iterations),
+    "flags": (pa.string(), lambda _, result: " ".join(result.flags) or None),
+    "device": (pa.string(), lambda _, result: result.device),
+    "host": (pa.string(), lambda _, result: result.host),
+    "unfinished": (pa.bool_(), lambda _, result: ended_too_early(result)),
 }
-FAILURE_COLUMNS: dict[str, pa.DataType] = {"failure_kind": pa.string(), "failure_message": pa.string()}
+_OF_FAILURES: Mapping[str, tuple[pa.DataType, Cell]] = {
+    "failure_kind": (pa.string(), lambda _, result: None if result.failure is None else result.failure.kind),
+    "failure_message": (pa.string(), lambda _, result: None if result.failure is None else result.failure.message),
+}
+TRIAL_COLUMNS = {"sweep": pa.string(), **{name: kind for name, (kind, _) in _OF_TRIALS.items()}}
+FAILURE_COLUMNS = {name: kind for name, (kind, _) in _OF_FAILURES.items()}
 
 
 def results_table(
-    state: JournalState,
-    phase: TablePhase = "report",
-    *,
-    every: bool = False,
-    shown: Sequence[ShownTrial] | None = None,
+    state: JournalState, phase: TablePhase = "report", *, every: bool = False, shown: Sequence[ShownTrial] | None = None
 ) -> pa.Table:
     """Returns the finished trials that the sweep asks for now, one row each, in the order of its plan.
 
@@ -56,7 +59,6 @@ def results_table(
     that have not finished have no row.
 
     Args:
-        state: state of the sweep, from its journal.
         phase: the phase of the trials. With `all`, a trial of both phases has one row, as a trial of the report.
         every: whether to include trials that the sweep no longer asks for; a column `asked` tells them apart.
         shown: `shown_trials` of the state, where they are known already.
@@ -90,50 +92,23 @@ def _table(state: JournalState, found: Iterable[ShownTrial], *, every: bool = Fa
     """Builds the table column by column, as row objects of a hundred thousand trials would take a gigabyte."""
     ended = [(trial, result) for trial in found if (result := state.results.get(trial.spec.key)) is not None]
     columns: dict[str, Any] = {"sweep": pa.array([encodable_text(state.name)] * len(ended), pa.string())}
-    for name, kind in TRIAL_COLUMNS.items():
-        if name in _CELLS and (every or name != "asked"):
-            columns[name] = _column(_CELLS[name], ended, kind)
+    for name, (kind, cell) in _OF_TRIALS.items():
+        if every or name != "asked":
+            columns[name] = _column(cell, ended, kind)
     for name in sorted({name for _, result in ended for name in result.metrics}):
         columns[name] = _column(partial(_metric, name), ended, pa.float64())
-    for name, kind in FAILURE_COLUMNS.items():
-        columns[name] = _column(_CELLS[name], ended, kind)
+    for name, (kind, cell) in _OF_FAILURES.items():
+        columns[name] = _column(cell, ended, kind)
     return pa.table(columns)
 
 
-def _column(cell: "Cell", ended: Sequence[tuple[ShownTrial, TrialResult]], kind: pa.DataType) -> Any:
+def _column(cell: Cell, ended: Sequence[tuple[ShownTrial, TrialResult]], kind: pa.DataType) -> Any:
     values = [cell(trial, result) for trial, result in ended]
     return pa.array([encodable_text(value) for value in values] if kind == pa.string() else values, kind)
 
 
 def _metric(name: str, _: ShownTrial, result: TrialResult) -> float | None:
     return float(result.metrics[name]) if result.failure is None and name in result.metrics else None
-
-
-Cell = Callable[[ShownTrial, TrialResult], Any]
-_CELLS: Mapping[str, Cell] = {
-    "phase": lambda trial, _: trial.spec.phase,
-    "asked": lambda trial, _: trial.asked,
-    "chosen": lambda trial, _: trial.chosen,
-    "model": lambda trial, _: trial.label,
-    "dataset": lambda trial, _: trial.spec.dataset,
-    "dataset_params": lambda trial, _: canonical_json(dict(trial.spec.dataset_params)),
-    "point": lambda trial, _: canonical_json(dict(trial.spec.point)),
-    "seed": lambda trial, _: trial.spec.seed,
-    "status": lambda _, result: str(result.status),
-    "key": lambda _, result: result.key,
-    "wall_s": lambda _, result: result.wall_s,
-    "batch_wall_s": lambda _, result: result.batch_wall_s,
-    "batch_size": lambda _, result: result.batch_size,
-    "peak_bytes": lambda _, result: result.peak_bytes,
-    "iterations": lambda _, result: result.iterations,
-    "flags": lambda _, result: " ".join(result.flags) or None,
-    "device": lambda _, result: result.device,
-    "host": lambda _, result: result.host,
-    "unfinished": lambda _, result: ended_too_early(result),
-    "failure_kind": lambda _, result: None if result.failure is None else result.failure.kind,
-    "failure_message": lambda _, result: None if result.failure is None else result.failure.message,
-}
-"""Column → function that returns its value, for all columns but the sweep's name and the metrics."""
 
 
 def ended_too_early(result: TrialResult) -> bool:

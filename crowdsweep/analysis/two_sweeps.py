@@ -19,7 +19,7 @@ from crowdsweep.analysis.paired import PairedTest, holm, paired_test
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.metric_table import by_held_out
 from crowdsweep.record.naming import dataset_words, short_name
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place
 from crowdsweep.search.contract import Goal
 
 LEFT_OUT = ("name",)
@@ -31,7 +31,6 @@ class Pair:
 
     Attributes:
         dataset: the dataset with its parameters, in words.
-        model: label of the model.
         metric, goal: the ranking metric and its direction, from the first sweep that has the model.
         first, second: mean score in each sweep: over the common seeds where trials are paired, else over the sweep's
             own seeds; None where there is none.
@@ -71,8 +70,6 @@ class _Cell:
     params: Mapping[str, Any]
 
 
-Place = tuple[str, str]
-"""A dataset and its parameters in canonical JSON."""
 Cells = Mapping[tuple[Place, str], _Cell]
 """(dataset, label of the model) → cell."""
 
@@ -123,8 +120,12 @@ def pairs_of(first: AnalysedSweep, *others: AnalysedSweep) -> list[list[Pair]]:
     for number, other in enumerate(each, start=1):
         keys = list(dict.fromkeys([*own, *other]))
         among, letters = {place[0] for place, _ in keys}, (letter_of(0), letter_of(number))
-        named = [(key, _name(key, own.get(key) or other[key], among)) for key in keys]
-        pairs = [_pair(name, own.get(key), other.get(key), paired, letters) for key, name in named]
+        pairs: list[Pair] = []
+        for place, model in keys:
+            one, two = own.get((place, model)), other.get((place, model))
+            known = one or other[place, model]
+            name = dataset_words(place[0], known.params, among), model
+            pairs.append(_pair(name, one, two, paired, letters))
         datasets = list(dict.fromkeys(pair.dataset for pair in pairs))
         found += sorted(pairs, key=lambda pair, order=datasets: order.index(pair.dataset))
     corrected, sizes = iter(_corrected(found)), [len({*own, *other}) for other in each]
@@ -156,14 +157,8 @@ def _beside(own: Cells, other: Cells) -> Cells:
 
 def _cells(sweep: AnalysedSweep) -> dict[tuple[Place, str], _Cell]:
     """Returns every cell of a sweep's comparison."""
-    prints = {
-        (trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))): trial.spec.fingerprint
-        for trial in sweep.trials
-        if trial.chosen
-    }
-    params = {
-        (row.dataset, canonical_json(dict(row.dataset_params))): row.dataset_params for row in sweep.state.plan.datasets
-    }
+    prints = {trial.spec.place: trial.spec.fingerprint for trial in sweep.trials if trial.chosen}
+    params = {row.place: row.dataset_params for row in sweep.state.plan.datasets}
     found: dict[tuple[Place, str], _Cell] = {}
     for block in sweep.comparison.datasets:
         place = block.place
@@ -197,10 +192,6 @@ def _only(places: Mapping[Place, str], same: Callable[[Place, str], Any]) -> dic
     for place, fingerprint in places.items():
         found.setdefault(same(place, fingerprint), []).append(place)
     return {key: members[0] for key, members in found.items() if len(members) == 1}
-
-
-def _name(key: tuple[Place, str], cell: _Cell, among: Collection[str]) -> tuple[str, str]:
-    return dataset_words(key[0][0], cell.params, among), key[1]
 
 
 def _pair(

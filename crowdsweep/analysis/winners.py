@@ -23,7 +23,6 @@ class Setting:
     Attributes:
         value: the value as text; `all` where the parameter is left out.
         winner: the best model with a sound mean (`Score.unsound`); empty where there is none.
-        score: score of the winner, as text.
         as_good: other models that are not significantly different from the winner.
     """
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.api.threads import one_thread
 from crowdsweep.errors import BadInput, plain, shortened
-from crowdsweep.views.figures import Figure, ReportFigure, figures_of
+from crowdsweep.views.figures.drawing import Figure
+from crowdsweep.views.figures.of_report import ReportFigure, figures_of
 
 _MOST_NAMED = 20
 

@@ -36,8 +36,7 @@ from crowdsweep.record.stores import DEFAULT_STORES, asked_store
 from crowdsweep.sweep.starter.begin import asked_sweep
 from crowdsweep.sweepfile.read import sweep_of
 from crowdsweep.sweepfile.records import Engine, SweepConfig
-from crowdsweep.views.papers.figure_files import formats_of, write_figures
-from crowdsweep.views.papers.methods import methods_paragraph
+from crowdsweep.views.papers import formats_of, methods_paragraph, write_figures
 from crowdsweep.views.tables.pivot import PlusMinus, render_pivot
 from crowdsweep.views.tables.texts import TableFormat
 

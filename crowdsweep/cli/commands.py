@@ -219,8 +219,7 @@ def report(store: Store | None, live: bool, figures: str | None, methods: bool, 
 
 def _for_a_paper(store: Store | None, formats: str | None, *, methods: bool, latex: bool) -> None:
     from crowdsweep.analysis.sweep import analysed
-    from crowdsweep.views.papers.figure_files import formats_of, write_figures
-    from crowdsweep.views.papers.methods import methods_paragraph
+    from crowdsweep.views.papers import formats_of, methods_paragraph, write_figures
     from crowdsweep.views.report_files import write_files
 
     wanted = formats_of(formats) if formats is not None else ()

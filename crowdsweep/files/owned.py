@@ -40,9 +40,9 @@ class Kind:
     Attributes:
         name: of the kind, as the file list stores it.
         may_write: whether crowdsweep may write a file of this name (`classifier/fit-0.safetensors`) into the folder.
-        adopted: finds crowdsweep's files in a folder without a file list, which an earlier version or nobody wrote:
-            takes the folder's descriptor and path, returns the names of files that crowdsweep certainly wrote, and
-            raises `ForeignFile` if the folder is not crowdsweep's.
+        adopted: finds crowdsweep's files in a folder without a file list, by default none: takes the folder's
+            descriptor and path, returns the names of files that crowdsweep certainly wrote, and raises `ForeignFile` if
+            the folder is not crowdsweep's.
         folders: names of its subfolders.
         last: files that describe the others. They are removed first and written last: if they exist, the others are
             complete.
@@ -52,7 +52,7 @@ class Kind:
 
     name: str
     may_write: Callable[[str], bool]
-    adopted: Callable[[int, str], Iterable[str]]
+    adopted: Callable[[int, str], Iterable[str]] = lambda folder, where: ()  # noqa: ARG005 - none
     folders: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     links_go: bool = False

@@ -28,20 +28,16 @@ CHUNK_ENTRIES = 4_000_000  # annotators × classes × classes at a time: 32 MB
 
 @runtime_checkable
 class TrueMatrices(Protocol):
-    """Gives the true matrices of annotators, as `TrueCrowd` does."""
+    """Gives the true, row-stochastic matrices of annotators, as `TrueCrowd` does."""
 
-    def of(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
-        """Returns the row-stochastic matrices of these annotators."""
-        ...
+    def of(self, annotators: np.ndarray) -> Confusions | ClassConfusions: ...
 
 
 @runtime_checkable
 class EstimatedMatrices(Protocol):
-    """Gives estimated matrices of annotators, as a model's `AnnotatorModel` does."""
+    """Gives estimated, row-stochastic matrices of annotators, as a model's `AnnotatorModel` does."""
 
-    def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions:
-        """Returns the row-stochastic matrices of these annotators."""
-        ...
+    def confusion(self, annotators: np.ndarray) -> Confusions | ClassConfusions: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +117,6 @@ def js_annotators(true: TrueMatrices, estimated: EstimatedMatrices, active: np.n
     """Returns the plain mean over active annotators of the divergence of their own two matrices (I-JS).
 
     Args:
-        true: true matrices.
-        estimated: the model's matrices.
         active: int [active], codes of the annotators with annotations; at least one.
     """
     chunks = _chunks(active, estimated)
@@ -137,7 +131,6 @@ def js_annotators_crowd(true: TrueMatrices, crowd: Confusion | ClassConfusion, a
     vote.
 
     Args:
-        true: true matrices.
         crowd: the matrix that every annotator is taken to have.
         active: int [active], codes of the annotators with annotations; at least one.
     """
@@ -163,7 +156,6 @@ def mean_confusion(
     """Returns the mean of the active annotators' estimated matrices: plain, or weighted (by their numbers of labels).
 
     Args:
-        estimated: the model's matrices.
         active: int [active], codes of the annotators with annotations; at least one.
         weight: positive; None for the plain mean.
     """

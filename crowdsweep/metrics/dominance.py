@@ -9,12 +9,8 @@ from crowdsweep.metrics.kinds import Goal
 
 
 def on_front(values: Float64[np.ndarray, "rows objectives"], goals: Sequence[Goal]) -> Bool[np.ndarray, " rows"]:
-    """Returns whether no other row is better in one objective and as good in all others; equal rows stand or fall
-    together. Takes time in rows × length of the front.
-
-    Args:
-        values: finite.
-        goals: which way each objective is better.
+    """Returns of each row, all finite, whether no other one is better in one objective and as good in all others; equal
+    rows stand or fall together. Takes time in rows × length of the front.
     """
     losses = values * [-1.0 if goal == "maximize" else 1.0 for goal in goals]
     front: list[int] = []

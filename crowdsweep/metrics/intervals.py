@@ -46,7 +46,6 @@ class Estimate:
 
     Attributes:
         n: number of values; at least one.
-        mean: of the values.
         sd: sample standard deviation (n - 1); None where n is one.
         low, high: the 95 % interval; None where nothing is known to vary: n is one, or every value is the same, and
             the items' scores are not known. An interval of width zero would claim a certainty that seeds cannot give.

@@ -110,7 +110,6 @@ class MetricInfo:
 
     Attributes:
         name: in results; of a metric of items, without its split.
-        words: as people write it.
         about: what it is, in one line.
         unit: of its numbers; `%` for a share, which people read in percent; empty where it has none.
         goal: which way is better; None where the number describes and neither way is.
@@ -138,7 +137,6 @@ class ItemMetric(MetricInfo):
     """A metric of predictions for the items of one split.
 
     Attributes:
-        score: computes it.
         by_item: a number for each item, whose mean is the metric: its score, or where the metric is no mean over items,
             numbers that vary as the metric does over other items (`metrics.items`). None where nothing is ranked by it.
         spans: whether items must be tokens, and classes tags of spans.

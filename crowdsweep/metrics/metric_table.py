@@ -163,13 +163,7 @@ ITEM_METRICS = (
         high=2.0,
         **_mean(items.brier_of_each),
     ),
-    _loss(
-        name="ece",
-        words="ECE",
-        about="expected calibration error, 15 bins",
-        high=1.0,
-        **_mean(ece_of_each),
-    ),
+    _loss(name="ece", words="ECE", about="expected calibration error, 15 bins", high=1.0, **_mean(ece_of_each)),
     _distance(
         name=KL,
         words="KL",
@@ -362,7 +356,6 @@ def repeats_votes(metric: str, gold: Mapping[str, bool]) -> bool:
     """Whether a metric would score training items without gold by the very answers that trained them.
 
     Args:
-        metric: its full name.
         gold: split → whether it is scored against gold; true for those that are not named.
     """
     info = info_of(metric)
@@ -380,8 +373,6 @@ def check_metric_name(name: str, where: str = "", *, beside: bool = False) -> No
     uses, which only the model knows.
 
     Args:
-        name: the name.
-        where: it stands.
         beside: whether it stands beside another metric, so that it may be a cost.
 
     Raises:

@@ -47,7 +47,6 @@ def signed_rank_p(values: Values, alternative: Alternative = "two-sided", *, ran
     normal distribution.
 
     Args:
-        values: paired differences.
         alternative: as for `sign_flip_p`.
         rank_zeros: zeros take the lowest ranks, and count for neither side (Pratt); else they are left out.
     """

@@ -81,11 +81,7 @@ class PowerLaw:
         return self.labels[-1]
 
     def gain(self, end: float) -> Predicted:
-        """Returns what more labels bring beyond the most that were tried, in the metric's units.
-
-        Args:
-            end: labels per item.
-        """
+        """Returns what `end` labels per item bring beyond the most that were tried, in the metric's units."""
         if end > FARTHEST * self.most + 1e-9:
             return Predicted(refused=f"more than {FARTHEST:g} times the most labels that were tried")
         value = float((at(self.law[None], end) - at(self.law[None], self.most))[0])

@@ -32,7 +32,6 @@ class FriedmanTest:
         chi2: Friedman's statistic, corrected for ties, at least 0.
         f: Iman and Davenport's, infinite where every dataset ranks the models alike.
         freedom: of F: models less one, and that times datasets less one.
-        p: of F.
     """
 
     chi2: float

@@ -29,8 +29,6 @@ def resampled_means(
 
     Args:
         scores: of the items; a single column where only means over items are known, and then only seeds are drawn.
-        draws: how many.
-        rng: draws them.
         rights: scores say of each item whether it is right.
         heldout: share of the annotations that each seed held out anew, where scores are of these: as such splits
             overlap, means vary more than they do (Nadeau and Bengio 2003).

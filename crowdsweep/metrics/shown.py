@@ -17,7 +17,6 @@ def show_number(value: float | None, metric: str, beside: Estimate | None = None
 
     Args:
         value: nothing where it is None.
-        metric: whose value.
         beside: of an interval that it stands beside, which says how many decimals mean something.
     """
     if value is None:
@@ -81,13 +80,7 @@ def score_words(value: float, metric: str) -> str:
 
 
 def unsound_words(found: Estimate | None, flagged: int, fitted: int) -> str:
-    """Returns why no mean stands for a model: seeds that collapsed, or fits that are flagged; empty where one does.
-
-    Args:
-        found: the mean.
-        flagged: how many of its fits are flagged.
-        fitted: how many there are.
-    """
+    """Returns why no mean stands for a model: seeds that collapsed, or fits that are flagged; empty where one does."""
     if found is not None and found.collapsed:
         return f"{found.collapsed} of {found.n} seeds collapsed"
     return f"{flagged} of {fitted} trials {'is' if flagged == 1 else 'are'} flagged" if flagged else ""

@@ -1,7 +1,5 @@
 """Statistics of Fornaciari et al. (NAACL 2021) on two models' predictions: a bootstrap test, kurtosis of votes."""
 
-from typing import NamedTuple
-
 import numpy as np
 from jaxtyping import Bool, Float, Float64
 
@@ -18,11 +16,6 @@ def bootstrap_p(differences: Float[np.ndarray, " predictions"], *, samples: int 
     A sample draws a third of the predictions, with replacement; the rule of twice the observed difference is that of
     Berg-Kirkpatrick et al. (2012). Predictions of several runs are pooled as if they were independent, which they are
     not where runs share items: the p is then smaller than that of a test that knows better.
-
-    Args:
-        differences: one model's score of each prediction minus the other's.
-        samples: how many are drawn.
-        seed: of the draws.
 
     Returns:
         1 where the two do not differ at all, or there are no predictions.
@@ -48,21 +41,13 @@ def kurtosis_of(soft_labels: ItemProbs) -> Float64[np.ndarray, " items"]:
     return found
 
 
-class Outcomes(NamedTuple):
-    """The mean kurtosis of soft labels by who was right, each with its number of predictions; NaN of none."""
-
-    both_right: tuple[float, int]
-    first_only: tuple[float, int]
-    second_only: tuple[float, int]
-    both_wrong: tuple[float, int]
-
-
 def kurtosis_by_outcome(
     kurtosis: Float[np.ndarray, " predictions"],
     first_right: Bool[np.ndarray, " predictions"],
     second_right: Bool[np.ndarray, " predictions"],
-) -> Outcomes:
-    """Returns how peaked the soft labels are of items that both models get right, one of them, or neither.
+) -> tuple[tuple[float, int], ...]:
+    """Returns the mean kurtosis of the soft labels, and the number of predictions, of items that both models get right,
+    only the first, only the second, and neither; NaN where there are none.
 
     Args:
         kurtosis: of each prediction's item (`kurtosis_of`); NaN is left out.
@@ -76,4 +61,4 @@ def kurtosis_by_outcome(
         ~first_right & ~second_right,
     )
     picked = [kurtosis[known & group] for group in groups]
-    return Outcomes(*((float(part.mean()) if len(part) else np.nan, len(part)) for part in picked))
+    return tuple((float(part.mean()) if len(part) else np.nan, len(part)) for part in picked)

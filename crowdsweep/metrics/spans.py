@@ -49,9 +49,6 @@ def span_f1_of_each(
 
     Units are what another sample would have others of: what the spans of a unit are to the score stands at its first
     token, and its other tokens are nothing to it.
-
-    Args:
-        reference, predicted, unit, class_names: as for `span_f1`.
     """
     wanted, given = (_spans(probs, unit, class_names) for probs in (reference, predicted))
     if not len(wanted) + len(given):

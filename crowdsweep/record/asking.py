@@ -30,10 +30,7 @@ def ask(objects: Objects, writer: str, question: Question, *, patience_s: float 
     """Asks a driver a question and returns whether it answered.
 
     Args:
-        objects: of the store.
-        writer: identifier of the driver.
         question: `alive`: whether the driver is running; `stop`: a request to stop, like Ctrl-C.
-        patience_s: seconds to wait for the answer.
 
     Raises:
         JournalError: the store cannot be reached.
@@ -51,13 +48,7 @@ def ask(objects: Objects, writer: str, question: Question, *, patience_s: float 
 
 
 class Listener:
-    """A thread that answers the questions to a driver until it is closed.
-
-    Args:
-        objects: of the store.
-        writer: identifier of the driver.
-        every_s: seconds between two checks for questions.
-    """
+    """A thread that answers the questions to a driver until it is closed."""
 
     def __init__(self, objects: Objects, writer: str, *, every_s: float = LISTEN_S) -> None:
         self._objects = objects

@@ -23,7 +23,6 @@ class Bar:
         steps: at which the bar changes, ascending; there is no bar before the first.
         values: the bar from each of these steps on, in the metric's own units; as many as `steps`.
         end: the step from which there is no bar any more.
-        higher_is_better: of the metric.
         n_rivals: the number of earlier fits that the bar was made of.
     """
 

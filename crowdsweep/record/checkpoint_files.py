@@ -20,38 +20,19 @@ _MOST_STEPS = 10**9 - 1
 
 @runtime_checkable
 class Checkpoints(Protocol):
-    """The checkpoints in a store."""
+    """The checkpoints in a store; see `CheckpointFiles`."""
 
-    def put(self, key: str, step: int, content: bytes) -> None:
-        """Stores a trial's checkpoint and removes the earlier ones.
-
-        Raises:
-            JournalError: the checkpoint could not be written.
-        """
-        ...
-
-    def get(self, key: str) -> bytes | None:
-        """Returns a trial's latest checkpoint; None if it has none.
-
-        Raises:
-            JournalError: the checkpoint cannot be read.
-        """
-        ...
-
-    def remove(self, keys: Iterable[str] | None = None) -> None:
-        """Removes the checkpoints of these trials, or of all trials if `keys` is None.
-
-        Raises:
-            JournalError: a checkpoint could not be removed.
-        """
-        ...
+    def put(self, key: str, step: int, content: bytes) -> None: ...
+    def get(self, key: str) -> bytes | None: ...
+    def remove(self, keys: Iterable[str] | None = None) -> None: ...
 
 
 class CheckpointFiles:
     """The checkpoints in the store of a journal that is open for writing.
 
+    Each method raises `JournalError` where a checkpoint cannot be written, read or removed.
+
     Args:
-        rows: of the store.
         guard: the lock that every writer of the store holds.
     """
 
@@ -60,7 +41,7 @@ class CheckpointFiles:
         self._known: dict[str, set[str]] | None = None  # trial key → names of files; None before they are listed
 
     def put(self, key: str, step: int, content: bytes) -> None:
-        """See `Checkpoints.put`."""
+        """Stores a trial's checkpoint and removes the earlier ones."""
         name = f"{key}-{min(step, _MOST_STEPS):09d}-{digest_of(content)}"
         with self._guard:
             names = self._names().setdefault(key, set())
@@ -71,13 +52,13 @@ class CheckpointFiles:
             names -= earlier
 
     def get(self, key: str) -> bytes | None:
-        """See `Checkpoints.get`."""
+        """Returns a trial's latest checkpoint; None if it has none."""
         with self._guard:
             names = sorted(self._names().get(key, ()))
             return self._rows.get(f"{CHECKPOINTS}/{names[-1]}") if names else None
 
     def remove(self, keys: Iterable[str] | None = None) -> None:
-        """See `Checkpoints.remove`."""
+        """Removes the checkpoints of these trials, or of all trials if `keys` is None."""
         with self._guard:
             known = self._names()
             for key in [*known] if keys is None else keys:

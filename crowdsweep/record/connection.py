@@ -18,12 +18,7 @@ class Connection:
         self._guard = Lock()
 
     def client(self, how: Hashable, make: Callable[[], Any]) -> Any:
-        """Returns the client for a configuration, created if there is none; a forked process creates its own.
-
-        Args:
-            how: identifies the configuration.
-            make: creates the client.
-        """
+        """Returns the client for a configuration, created if there is none; a forked process creates its own."""
         wanted = os.getpid(), how
         with self._guard:
             if wanted not in self._clients:

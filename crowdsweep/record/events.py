@@ -24,9 +24,7 @@ class SweepStarted:
     """A driver starts or resumes a sweep.
 
     Attributes:
-        name: of the sweep.
         config: the sweep file as JSON, with defaults filled in.
-        plan: of the sweep.
         environment: versions, git commit, host, python; never a secret.
         resumed: whether the journal already contained rows.
         time: of the start, in seconds since the epoch.
@@ -45,7 +43,6 @@ class ToldPoint:
     """A point that an earlier sweep tried.
 
     Attributes:
-        point: the searched parameters.
         value: the point's value in that sweep, for the same metric.
         source: name of that sweep's record.
         further: the point's values in that sweep, for the further objectives.
@@ -63,7 +60,6 @@ class PointsTold:
     """A search is told points of earlier sweeps before its own first point; they do not count as its points.
 
     Attributes:
-        search: key of the search.
         points: in the order in which they are told; empty if the earlier sweeps have none for it.
     """
 
@@ -97,8 +93,6 @@ class PointScored:
     """A search is told the value of a point.
 
     Attributes:
-        search: key of the search.
-        number: of the point.
         value: the mean over the search seeds; None if the point failed.
         further: means of the further objectives, in the order of the sweep file.
     """
@@ -124,7 +118,6 @@ class TrialPlanned:
     """A trial is planned; written before the trial is submitted, so that the journal has its specification.
 
     Attributes:
-        spec: of the trial.
         label: the sweep file's name for the model of the trial's cell.
         search: key of the search that the trial belongs to; empty for a fixed point.
     """
@@ -153,7 +146,6 @@ class TrialProgressed:
     """A running fit reports its progress.
 
     Attributes:
-        key: of the trial.
         step: number of epochs or EM steps so far, from 1.
         objective: value of the objective that the fit maximises.
         score: the metric of the learning curve, on dev data; None if it was not computed in this step.
@@ -170,7 +162,6 @@ class TrialSaved:
     """A running fit has made a checkpoint.
 
     Attributes:
-        key: of the trial.
         step: the step that the fit last reported.
         content: the checkpoint (`trial.checkpoints`), from which another slot can resume.
     """
@@ -185,7 +176,6 @@ class TrialsNoted:
     """A message to the user about running trials: that they resumed from a checkpoint, and from which step.
 
     Attributes:
-        keys: of the trials.
         words: the message, to be shown after the name of a trial.
     """
 

@@ -22,8 +22,6 @@ def as_folder(place: Store, kind: Kind, *, write: bool = False) -> Generator[Pat
     """Yields the folder of a place: the place itself if it is local, else a private copy of its files.
 
     Args:
-        place: of the files.
-        kind: of the folder, which determines the files to fetch.
         write: whether to send changed files back when the `with` block ends without an exception.
 
     Raises:
@@ -148,9 +146,7 @@ def _sent_back(objects: Objects, folder: Path, kind: Kind, before: dict[str, byt
     that describe the others (`Kind.last`) are written last.
 
     Args:
-        objects: of the place.
         folder: the private copy.
-        kind: of the folder.
         before: contents of the files as they were fetched.
     """
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}

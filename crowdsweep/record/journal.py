@@ -35,7 +35,6 @@ class Journal:
     trial that is done. The methods are thread-safe.
 
     Args:
-        store: folder or URI of the store.
         rows: storage of the rows, opened for writing; None: derived from `store`.
 
     Attributes:
@@ -133,7 +132,6 @@ def read_journal(store: str | Store, *, rows: Rows | None = None) -> JournalStat
     """Returns the state that a store's journal adds up to, even while a driver is writing it. O(rows).
 
     Args:
-        store: folder or URI of the store.
         rows: of the store, if they are open already.
 
     Raises:

@@ -3,6 +3,8 @@
 A file is named by the digest of its content and written before the row that refers to it. If the driver dies in
 between, the extra file does no harm: the next driver with the same array reuses it. Files are not fsynced, which would
 cost milliseconds per trial: an array that a power failure destroys is detected by its digest, and is lost.
+
+What reads or writes files raises `JournalError` where the store cannot be read or written.
 """
 
 import io
@@ -17,40 +19,22 @@ from crowdsweep.record.result import TrialResult
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.store_files import ARTIFACTS
 
-FOLDER = ARTIFACTS
-
 
 def keep(put: Callable[[str, Mapping[str, bytes]], object], arrays: Mapping[str, np.ndarray]) -> dict[str, Artifact]:
-    """Writes arrays as files of the store and returns their records, by name.
-
-    Args:
-        put: `Rows.put` of the store.
-        arrays: by name.
-
-    Raises:
-        JournalError: an array could not be written.
-    """
+    """Writes arrays as files of the store and returns their records, by name."""
     contents = {name: to_npy(array) for name, array in arrays.items()}
     digests = {name: digest_of(content) for name, content in contents.items()}
-    put(FOLDER, {f"{digests[name]}.npy": content for name, content in contents.items()})
+    put(ARTIFACTS, {f"{digests[name]}.npy": content for name, content in contents.items()})
     return {name: record_of(array, digest=digests[name]) for name, array in arrays.items()}
 
 
 def content_of(rows: Rows, artifact: Artifact) -> bytes | None:
-    """Returns the content of an array's `.npy` file; None if it was too large to keep, or is missing or damaged.
-
-    Raises:
-        JournalError: the file cannot be read.
-    """
+    """Returns the content of an array's `.npy` file; None if it was too large to keep, or is missing or damaged."""
     return _sound(artifact, rows.get(place_of(artifact)) if artifact.digest else None)
 
 
 def arrays_of(rows: Rows, artifacts: Iterable[Artifact]) -> dict[str, np.ndarray]:
-    """Returns digest → array, without the arrays for which `array_of` returns None.
-
-    Raises:
-        JournalError: a file cannot be read.
-    """
+    """Returns digest → array, without the arrays for which `array_of` returns None."""
     kept = {one.digest: one for one in artifacts if one.digest}
     contents = rows.get_all([place_of(one) for one in kept.values()])
     sound = ((one, _sound(one, content)) for one, content in zip(kept.values(), contents, strict=True))
@@ -58,11 +42,7 @@ def arrays_of(rows: Rows, artifacts: Iterable[Artifact]) -> dict[str, np.ndarray
 
 
 def array_of(rows: Rows, artifact: Artifact) -> np.ndarray | None:
-    """Returns a kept array; None as for `content_of`.
-
-    Raises:
-        JournalError: the file cannot be read.
-    """
+    """Returns a kept array; None as for `content_of`."""
     content = content_of(rows, artifact)
     return None if content is None else _array(content)
 
@@ -76,21 +56,13 @@ def _array(content: bytes) -> np.ndarray:
 
 
 def lost_arrays(rows: Rows, result: TrialResult) -> list[Artifact]:
-    """Returns the kept arrays of a trial whose files are missing or damaged.
-
-    Raises:
-        JournalError: a file cannot be read.
-    """
+    """Returns the kept arrays of a trial whose files are missing or damaged."""
     return [one for one in result.kept.values() if one.digest and content_of(rows, one) is None]
 
 
 def without_files(results: Iterable[TrialResult], rows: Rows) -> int:
-    """Returns the number of trials with a kept array whose file is missing from the store; only lists the files.
-
-    Raises:
-        JournalError: the files cannot be listed.
-    """
-    there = {name.removesuffix(".npy") for name in rows.names(FOLDER)}
+    """Returns the number of trials with a kept array whose file is missing from the store; only lists the files."""
+    there = {name.removesuffix(".npy") for name in rows.names(ARTIFACTS)}
     return sum(any(one.digest and one.digest not in there for one in result.kept.values()) for result in results)
 
 
@@ -105,7 +77,7 @@ def place_of(artifact: Artifact) -> str:
     Raises:
         NoName: the record has no valid digest.
     """
-    return digest_file(FOLDER, artifact.digest, ".npy")
+    return digest_file(ARTIFACTS, artifact.digest, ".npy")
 
 
 def to_npy(array: np.ndarray) -> bytes:

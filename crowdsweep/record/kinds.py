@@ -47,14 +47,10 @@ class Kind:
     news: Callable[[MutableState, Any], Hashable | None] = lambda known, event: object()  # noqa: ARG005 - each is news
 
 
-def is_journalled(event: Event) -> bool:
-    """Whether the journal keeps events of this kind; the start and progress of a trial, for example, are not kept."""
-    return type(event) in BY_EVENT
-
-
 def news_of(known: MutableState, event: Event) -> Hashable | None:
     """Returns what an event adds to the state (`Kind.news`); None for nothing, or for a kind that is not journalled."""
-    return BY_EVENT[type(event)].news(known, event) if is_journalled(event) else None
+    kind = BY_EVENT.get(type(event))
+    return None if kind is None else kind.news(known, event)
 
 
 def apply_event(known: MutableState, event: Event) -> None:

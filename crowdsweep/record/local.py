@@ -118,7 +118,6 @@ class LocalRows:
             raise _not_written(place, error) from error
 
     def get(self, name: str) -> bytes | None:
-        """See `Rows.get`."""
         path = self._folder / name
         try:
             with _opened(path) as file:
@@ -129,11 +128,9 @@ class LocalRows:
             raise JournalError(f"{path}: cannot be read: {error.strerror}") from error
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """See `Rows.get_all`."""
         return map(self.get, names)
 
     def names(self, folder: str) -> set[str]:
-        """See `Rows.names`."""
         return set(names_in(self._folder / folder))
 
     def remove(self, names: Sequence[str]) -> None:
@@ -155,7 +152,6 @@ class LocalRows:
         """See `Rows.heed`; does nothing, because a local driver is stopped by a signal."""
 
     def close(self) -> None:
-        """See `Rows.close`."""
         if self._draft is not None:
             self._draft.close()
             self._draft = None
@@ -172,12 +168,7 @@ class LocalRows:
         return self._draft
 
     def _trimmed(self, file: int, good: int) -> int:
-        """Cuts off a torn tail, or adds a missing last newline; returns the size of the file.
-
-        Args:
-            file: descriptor of the journal.
-            good: size of the valid part of the file.
-        """
+        """Cuts off a torn tail, or adds a missing last newline; returns the size of the file."""
         size = os.fstat(file).st_size
         if size > good:
             _log.warning("%s: dropped a torn tail: %d bytes from byte %d on", self._path, size - good, good)

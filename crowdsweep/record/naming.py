@@ -18,7 +18,6 @@ def dataset_words(dataset: str, params: Mapping[str, Any], among: Collection[str
 
     Args:
         dataset: as in `TrialSpec`: a name, or the full path of a folder, of which the end is shown.
-        params: of the dataset, as given.
         among: all datasets that are shown together; enough of a folder's path is shown to tell it from the others.
     """
     inside = ", ".join(f"{name} {_value(value)}" for name, value in params.items() if name != SPEAKS_FOR_ITSELF)
@@ -42,7 +41,6 @@ def describe_dataset(dataset: str, dataset_params: str, among: Collection[str]) 
     """Returns a text for a dataset with its named parameters: `labelme (scenario: global)`.
 
     Args:
-        dataset: as in `TrialSpec`.
         dataset_params: as in `TrialSpec`, but as canonical JSON.
         among: all datasets of the sweep, as for `short_name`.
     """

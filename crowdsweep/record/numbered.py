@@ -35,11 +35,8 @@ class Head:
     """The head line of an object.
 
     Attributes:
-        object: number of the object.
-        rows: number of rows that follow.
         writer: unique identifier of the driver, 32 hex digits.
         pid, host, since: the driver's process, machine and start time (ISO 8601), for people.
-        ended: whether the driver has ended.
 
     Raises:
         ValueError: a number or the writer is not one that a driver writes.
@@ -107,10 +104,6 @@ def spans_of(names: Iterable[str]) -> list[Span]:
 def number_of(name: str, place: str) -> int:
     """Returns the number in the name of a journal's object.
 
-    Args:
-        name: of the object.
-        place: of the store, for messages.
-
     Raises:
         JournalDamaged: the name is not one that a driver gives.
     """
@@ -127,9 +120,7 @@ def numbers_of(names: Sequence[str], after: int, place: str) -> list[int]:
     """Returns the numbers of a journal's objects, which must be consecutive.
 
     Args:
-        names: of the objects, in order.
         after: the number before the first of them.
-        place: of the store, for messages.
 
     Raises:
         JournalDamaged: a number is missing, or a name is not one that a driver gives.
@@ -158,11 +149,6 @@ _KINDS = (int, int, str, int, str, str, bool)
 
 def written_in(content: bytes, first: int, last: int, place: str) -> Iterator[Written]:
     """Yields the objects in the content of a pack or of a single object.
-
-    Args:
-        content: of the pack or object.
-        first, last: numbers of the first and last object that it must contain.
-        place: of the pack or object, for messages.
 
     Raises:
         JournalDamaged: the content is incomplete, or contains other objects.

@@ -46,11 +46,7 @@ class ObjectRows:
     and the next write of the first one fails.
 
     Args:
-        objects: of the store.
         write: whether to open the rows for writing, as a driver.
-        listen_s: seconds between two checks of a driver for questions.
-        answer_s: seconds to wait for another driver's answer.
-        packed: objects per pack.
 
     Raises:
         JournalLocked: another driver is writing.
@@ -127,15 +123,12 @@ class ObjectRows:
         self._kept.update(fresh)
 
     def get(self, name: str) -> bytes | None:
-        """See `Rows.get`."""
         return self._objects.get(name)
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """See `Rows.get_all`."""
         return self._objects.get_all(names)
 
     def names(self, folder: str) -> set[str]:
-        """See `Rows.names`."""
         return {one.name.removeprefix(f"{folder}/") for one in self._objects.names(folder)}
 
     def close(self) -> None:
@@ -165,12 +158,10 @@ class ObjectRows:
             yield from (line for line in lines_of(io.BytesIO(content or b"")) if head_of(line) is None)
 
     def rewrite(self, lines: Sequence[bytes]) -> str:
-        """Replaces all rows so far: writes a pack that covers all existing objects, and returns the pack's name.
+        """Replaces all rows so far by others, which are sealed and chained from the first on: writes a pack that covers
+        all existing objects, and returns the pack's name.
 
         The objects themselves remain unchanged.
-
-        Args:
-            lines: the new rows, sealed and chained from the first on.
 
         Raises:
             JournalError: the pack could not be written.
@@ -183,18 +174,12 @@ class ObjectRows:
         return span.name
 
     def remove(self, names: Sequence[str]) -> None:
-        """See `Rows.remove`."""
         self._written_by()
         self._objects.remove(names)
         self._kept.difference_update(names)
 
     def _begin(self, answer_s: float) -> None:
-        """Creates the object that says that this driver begins.
-
-        Raises:
-            JournalLocked: another driver is running the sweep, or began first.
-            JournalError: the server does not support conditional writes, or cannot be reached.
-        """
+        """Creates the object that says that this driver begins."""
         number, before = last_head(self._objects)
         if before is not None and not before.ended and is_alive(self._objects, before, answer_s=answer_s):
             raise self._locked(before)

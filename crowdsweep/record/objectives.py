@@ -5,13 +5,9 @@ from crowdsweep.record.result import TrialResult
 
 
 def objective_of(result: TrialResult, name: str) -> float | None:
-    """Returns a metric or a cost of a trial; None if the trial lacks the metric.
+    """Returns a metric or a cost of a trial that did not fail; None if the trial lacks the metric.
 
     The costs are the trial's share of its batch's seconds, and the peak memory of that batch in MiB.
-
-    Args:
-        result: of a trial that did not fail.
-        name: of the metric or cost.
     """
     if name == SECONDS:
         return result.wall_s

@@ -65,9 +65,10 @@ class ObjectInfo:
 class Objects:
     """The objects below a prefix, by name.
 
+    Each method raises `JournalError` where the server cannot be reached or refuses; after a write it is then unknown
+    whether the object was written.
+
     Args:
-        place: the prefix.
-        patience: timeouts and retry policy.
         client: for the bucket; None: the client of the place's connection, made from the current environment.
 
     Raises:
@@ -82,11 +83,7 @@ class Objects:
         self._client = _shared_client(place, patience or RetrySettings()) if client is None else client
 
     def create(self, name: str, content: bytes) -> bool:
-        """Writes a new object; returns False, without writing, if the name exists.
-
-        Raises:
-            JournalError: it is unknown whether the object was written: the server cannot be reached, or refuses.
-        """
+        """Writes a new object; returns False, without writing, if the name exists."""
         try:
             with self._translated_errors(name, writing=True):
                 self._put(name, content, mode="create")
@@ -95,20 +92,12 @@ class Objects:
         return True
 
     def put(self, name: str, content: bytes) -> None:
-        """Writes an object and replaces an existing one of that name.
-
-        Raises:
-            JournalError: as `create`.
-        """
+        """Writes an object and replaces an existing one of that name."""
         with self._translated_errors(name, writing=True):
             self._put(name, content, mode="overwrite")
 
     def get(self, name: str) -> bytes | None:
-        """Returns the content of an object; None if it does not exist.
-
-        Raises:
-            JournalError: the object cannot be read.
-        """
+        """Returns the content of an object; None if it does not exist."""
         import obstore  # noqa: PLC0415 - an extra
 
         try:
@@ -118,22 +107,11 @@ class Objects:
             return None
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """Yields the contents of objects in order, None for missing ones; reads many at the same time.
-
-        Raises:
-            JournalError: an object cannot be read.
-        """
+        """Yields the contents of objects in order, None for missing ones; reads many at the same time."""
         yield from _at_once(self.get, names)
 
     def create_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Writes new objects, many at the same time; existing objects of these names are left as they are.
-
-        Args:
-            files: (name, content) of each object.
-
-        Raises:
-            JournalError: an object could not be written.
-        """
+        """Writes new objects, (name, content), many at the same time; existing ones are left as they are."""
         for _ in _at_once(lambda file: self.create(*file), files):
             pass
 
@@ -145,9 +123,6 @@ class Objects:
         Args:
             folder: below the prefix; empty for all objects.
             after: a name; only later names are returned.
-
-        Raises:
-            JournalError: the objects cannot be listed.
         """
         import obstore  # noqa: PLC0415 - an extra
 
@@ -157,22 +132,14 @@ class Objects:
             return self._found(one for page in pages for one in page)
 
     def names_in(self, folder: str) -> list[ObjectInfo]:
-        """Returns the objects directly in a folder, without those of its subfolders; otherwise like `names`.
-
-        Raises:
-            JournalError: the objects cannot be listed.
-        """
+        """Returns the objects directly in a folder, without those of its subfolders; otherwise like `names`."""
         import obstore  # noqa: PLC0415 - an extra
 
         with self._translated_errors(folder):
             return self._found(obstore.list_with_delimiter(self._client, self._below(folder))["objects"])
 
     def folders(self) -> list[str]:
-        """Returns the names of the folders directly below the prefix.
-
-        Raises:
-            JournalError: the folders cannot be listed.
-        """
+        """Returns the names of the folders directly below the prefix."""
         import obstore  # noqa: PLC0415 - an extra
 
         with self._translated_errors(""):
@@ -180,11 +147,7 @@ class Objects:
         return sorted(name.removeprefix(self._above).rstrip("/") for name in found)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Removes objects; missing objects are no error.
-
-        Raises:
-            JournalError: an object cannot be removed.
-        """
+        """Removes objects; missing objects are no error."""
         import obstore  # noqa: PLC0415 - an extra
 
         for name in names:  # one by one: not every server supports bulk requests
@@ -267,11 +230,7 @@ def _shared_client(place: StoreUri, patience: RetrySettings) -> "ObjectStore":
 
 
 def _client_of(place: StoreUri, patience: RetrySettings) -> "ObjectStore":
-    """Returns a new client for the bucket of a place.
-
-    Raises:
-        BadInput: the package `obstore` is not installed, or the environment does not configure this store.
-    """
+    """Returns a new client for the bucket of a place."""
     try:
         from obstore.exceptions import BaseError  # noqa: PLC0415 - an extra
         from obstore.store import from_url  # noqa: PLC0415 - an extra
@@ -313,9 +272,6 @@ def _from_profile(place: StoreUri) -> dict[str, Any]:
     """Returns obstore's options for the credentials in AWS's own files, `~/.aws/credentials` and `~/.aws/config`.
 
     Empty if AWS_ACCESS_KEY_ID is set, or if the files do not exist or contain no credentials.
-
-    Raises:
-        BadInput: the files cannot be used, or the package boto3, which reads them, is not installed.
     """
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return {}

@@ -10,11 +10,11 @@ from typing import Literal
 
 from crowdsweep.files.typed import Many, Number, Truth, Whole
 from crowdsweep.record.result import WHERE_ANY
-from crowdsweep.record.spec import Params, Settings
+from crowdsweep.record.spec import OnDataset, Params, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetRecord:
+class DatasetRecord(OnDataset):
     """One entry of `datasets:` in the sweep file, at one value of each axis.
 
     Attributes:
@@ -38,7 +38,7 @@ class DatasetRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellRecord:
+class CellRecord(OnDataset):
     """A cell of the sweep: a model on a dataset, at a fixed point or with a search over points.
 
     Attributes:
@@ -70,7 +70,7 @@ class CellRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RefusedRecord:
+class RefusedRecord(OnDataset):
     """A search in the sweep file that cannot be run.
 
     Attributes:

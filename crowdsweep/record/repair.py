@@ -36,13 +36,13 @@ from crowdsweep.paths import is_file, lexists
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.codec import decode
 from crowdsweep.record.events import TrialFinished
-from crowdsweep.record.kept_arrays import FOLDER, lost_arrays, place_of
+from crowdsweep.record.kept_arrays import lost_arrays, place_of
 from crowdsweep.record.local import LocalRows
 from crowdsweep.record.numbered import JOURNAL
 from crowdsweep.record.object_rows import ObjectRows, last_head
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.rows import BYTE_ORDER_MARK, START, WAY_ON, ParsedRow, Rows, chain, lines_of, parse_row
-from crowdsweep.record.store_files import JOURNAL_FILE
+from crowdsweep.record.store_files import ARTIFACTS, JOURNAL_FILE
 from crowdsweep.record.store_uri import Store, StoreUri, store_named
 
 _KEEPS_ARRAYS = re.compile(rb'"digest":')
@@ -153,11 +153,7 @@ class _Salvaged:
         return chain((row.text.decode("utf-8", "surrogatepass") for row in self.rows), START)[0]
 
     def done(self, copy: Store | None) -> Repaired:
-        """Returns the outcome of the repair.
-
-        Args:
-            copy: the journal before the repair; None if nothing was changed.
-        """
+        """Returns the outcome of the repair."""
         kept = len(self.rows)
         if copy is None:
             return Repaired(kept=kept, dropped=0, missing=0, without_arrays=0, copy=None)
@@ -167,16 +163,7 @@ class _Salvaged:
 
 
 def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
-    """Returns the readable part of a journal.
-
-    Args:
-        lines: of the journal.
-        rows: storage with the arrays of its trials.
-        place: of the journal, for messages.
-
-    Raises:
-        JournalError: no row can be read.
-    """
+    """Returns the readable part of a journal."""
     found: list[ParsedRow] = []
     dropped = last = 0
     seen: set[tuple[int, bytes]] = set()
@@ -219,9 +206,9 @@ def _salvaged(lines: Iterable[bytes], rows: Rows, place: str) -> _Salvaged:
 def _remove_damaged(store: Path, arrays: Iterable[Artifact]) -> None:
     """Removes array files whose content does not match their digest, because they would block the correct files."""
     try:
-        with opened_folder(store, FOLDER) as folder:
+        with opened_folder(store, ARTIFACTS) as folder:
             for array in arrays:
-                name = place_of(array).removeprefix(f"{FOLDER}/")
+                name = place_of(array).removeprefix(f"{ARTIFACTS}/")
                 if digest_in(folder, name) not in ("", array.digest):
                     os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -229,11 +216,7 @@ def _remove_damaged(store: Path, arrays: Iterable[Artifact]) -> None:
 
 
 def _lost_arrays(row: ParsedRow, rows: Rows, place: str) -> list[Artifact]:
-    """Returns the missing or damaged arrays of a trial, if the row is the end of one.
-
-    Raises:
-        JournalDamaged: the row has a matching checksum, but is not one that crowdsweep writes.
-    """
+    """Returns the missing or damaged arrays of a trial, if the row is the end of one."""
     if not _KEEPS_ARRAYS.search(row.text):
         return []
     try:

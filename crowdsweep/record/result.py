@@ -42,7 +42,6 @@ class Failure:
             `budget.trial_minutes` ended the trial, `ProcessDied` if it killed its process whenever it ran alone,
             `OutOfMemory` if it got no memory although it ran alone; and those of `INFRASTRUCTURE`: `SlotLost` if its
             node was lost, `MissingPlugin` if the node lacks its model.
-        message: of the exception.
         traceback: as Python prints it; empty if there is none.
     """
 
@@ -97,12 +96,10 @@ class TrialResult:
         flags: names of possible faults of the fit (`trial.flags`).
         stopped_early: set if the early stopping of the trial's search ended the fit; such a result is final.
         resumed: step of the checkpoint from which the fit last resumed after its slot was lost; 0 if it did not.
-        iterations, converged: of the fit.
         wall_s: the trial's share of its batch's seconds.
         batch_wall_s, batch_size: of the batch that the trial ran in.
         peak_bytes: peak resident memory of the process during the batch.
         device, host: where the trial ran.
-        failure: the reason of a failed trial, else None.
 
     Raises:
         ValueError: `status` contradicts `failure` or `stopped_early`.

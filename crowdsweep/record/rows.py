@@ -65,7 +65,9 @@ class ParsedRow(NamedTuple):
 class Rows(Protocol):
     """Storage of the rows of one journal, and of files beside them.
 
-    Opened for writing, it excludes every other writer until `close`; opened for reading, it takes no lock.
+    Opened for writing, it excludes every other writer until `close`; opened for reading, it takes no lock. Each method
+    raises `JournalError` where the store cannot be read or written, or must be written and is open for reading; rows
+    that were durable stay readable.
     """
 
     def read_rows(self) -> Iterator[Row]:
@@ -73,16 +75,11 @@ class Rows(Protocol):
 
         Raises:
             JournalDamaged: something other than a torn tail cannot be read, or a row is not where it was written.
-            JournalError: the store cannot be read.
         """
         ...
 
     def append_rows(self, texts: Sequence[str]) -> None:
-        """Appends rows; they are durable on return.
-
-        Raises:
-            JournalError: the rows could not be written; earlier rows stay readable.
-        """
+        """Appends rows; they are durable on return."""
         ...
 
     def put(self, folder: str, files: Mapping[str, bytes]) -> None:
@@ -93,42 +90,23 @@ class Rows(Protocol):
         Args:
             folder: for the files, below the store.
             files: name → content; a name always has the same content.
-
-        Raises:
-            JournalError: a file could not be written, or the rows are not open for writing.
         """
         ...
 
     def get(self, name: str) -> bytes | None:
-        """Returns the content of a file of the store (`folder/name`); None if there is no such file.
-
-        Raises:
-            JournalError: the file cannot be read.
-        """
+        """Returns the content of a file of the store (`folder/name`); None if there is no such file."""
         ...
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """Yields the contents of files in order, as `get` returns them; an object store reads many at the same time.
-
-        Raises:
-            JournalError: a file cannot be read.
-        """
+        """Yields the contents of files in order, as `get` returns them; an object store reads many at the same time."""
         ...
 
     def names(self, folder: str) -> set[str]:
-        """Returns the names of the files in a folder of the store; empty if there is no such folder.
-
-        Raises:
-            JournalError: the files cannot be listed.
-        """
+        """Returns the names of the files in a folder of the store; empty if there is no such folder."""
         ...
 
     def remove(self, names: Sequence[str]) -> None:
-        """Removes files of the store (`folder/name`); missing files are no error.
-
-        Raises:
-            JournalError: a file cannot be removed, or the rows are not open for writing.
-        """
+        """Removes files of the store (`folder/name`); missing files are no error."""
         ...
 
     def heed(self, press: Callable[[], object]) -> None:
@@ -145,7 +123,6 @@ def encode_row(text: str, after: Link) -> bytes:
 
     Args:
         text: the row, a JSON object with at least one field.
-        after: the row before it.
     """
     # The row's own opening brace is dropped: the line opens with one before its checksum.
     body = _place_behind(after) + text.encode("utf-8", "surrogatepass")[1:]
@@ -153,12 +130,7 @@ def encode_row(text: str, after: Link) -> bytes:
 
 
 def chain(texts: Iterable[str], after: Link) -> tuple[bytes, Link]:
-    """Returns the lines of consecutive rows, and the end of the chain that they make.
-
-    Args:
-        texts: of the rows, as for `encode_row`.
-        after: the row before the first of them.
-    """
+    """Returns the lines of consecutive rows, and the end of the chain that they make."""
     lines: list[bytes] = []
     for text in texts:
         line = encode_row(text, after)
@@ -193,7 +165,6 @@ def valid_rows(lines: Iterable[bytes], source: str, after: Link = START) -> Gene
 
     Args:
         lines: with their newlines.
-        source: of the lines, for messages.
         after: the row before the first of them.
 
     Returns:

@@ -51,7 +51,6 @@ def shown_trials(state: JournalState, *, every: bool = False, phase: Phase | Non
     A trial occurs once per cell and search that asks for it.
 
     Args:
-        state: of the journal.
         every: whether to add the trials that the plan does not ask for, once per phase in which they were planned.
         phase: of the trials; None for both.
     """
@@ -97,33 +96,18 @@ def one_each(found: Iterable[ShownTrial]) -> dict[str, ShownTrial]:
     return best
 
 
-def left_out(state: JournalState) -> int:
-    """Returns the number of finished trials that the latest plan does not ask for."""
-    return len(state.results.keys() - {trial.spec.key for trial in shown_trials(state)})
-
-
 def left_out_as_data_changed(state: JournalState, shown: Iterable[ShownTrial]) -> Counter[str]:
     """Returns dataset → number of finished trials that are left out because the data changed.
 
     The plan asks for the same dataset with the same parameters, but for no trial with their fingerprint.
-
-    Args:
-        state: of the journal.
-        shown: `shown_trials` of the state.
     """
     asked = {trial.spec.key: trial.spec for trial in shown}
     left = [state.specs[key] for key in state.results if key not in asked and key in state.specs]
     if not left:
         return Counter()
-    now = {(_place(spec), spec.fingerprint) for spec in asked.values()}
+    now = {(spec.place, spec.fingerprint) for spec in asked.values()}
     places = {place for place, _ in now}
-    return Counter(
-        spec.dataset for spec in left if _place(spec) in places and (_place(spec), spec.fingerprint) not in now
-    )
-
-
-def _place(spec: TrialSpec) -> tuple[str, str]:
-    return spec.dataset, canonical_json(dict(spec.dataset_params))
+    return Counter(spec.dataset for spec in left if spec.place in places and (spec.place, spec.fingerprint) not in now)
 
 
 def shown_searches(state: JournalState) -> list[CellRecord]:
@@ -172,11 +156,8 @@ class _Question:
             selected = [points[n] for n in state.selected.get(search.key, ()) if n in points]
             self._points[search.key, "search"] = _numbered(points.values())
             self._points[search.key, "report"] = _numbered(selected)
-        heldout = {(row.dataset, canonical_json(dict(row.dataset_params))): row.heldout for row in plan.datasets}
-        self._heldout = {
-            search.key: heldout.get((search.dataset, canonical_json(dict(search.dataset_params))), 0.0)
-            for search in plan.searches
-        }
+        heldout = {row.place: row.heldout for row in plan.datasets}
+        self._heldout = {search.key: heldout.get(search.place, 0.0) for search in plan.searches}
 
     def asks(self, spec: TrialSpec, roles: Sequence[Role], phase: Phase | None) -> Iterator[_Found]:
         """Yields the trial once for each role of the phase, or of both, in which the plan asks for it."""

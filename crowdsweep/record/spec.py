@@ -60,6 +60,23 @@ Settings = Annotated[Mapping[str, Annotated[Scalar, AfterValidator(_in_64_bits)]
 """Parameters of a dataset that can be part of a key."""
 
 
+Place = tuple[str, str]
+"""A dataset and its parameters, these in canonical JSON."""
+
+
+class OnDataset:
+    """A record about a dataset with its parameters."""
+
+    __slots__ = ()
+    dataset: str
+    dataset_params: Mapping[str, Any]
+
+    @property
+    def place(self) -> Place:
+        """The dataset and its parameters, to look records up by."""
+        return self.dataset, canonical_json(dict(self.dataset_params))
+
+
 class _Keyed:
     """Slots that cache a trial's keys; a `__dict__` for them would double the memory of a record."""
 
@@ -69,7 +86,7 @@ class _Keyed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrialSpec(_Keyed):
+class TrialSpec(_Keyed, OnDataset):
     """The specification of a trial, one fit with its scores: model × dataset × point × seed.
 
     Attributes:
@@ -122,11 +139,7 @@ class TrialSpec(_Keyed):
             return self._known_cell_key
 
     def batch_key(self, varied: Set[str]) -> str:
-        """Returns what trials that are fitted together have in common: the model, and the hyper-parameters but these.
-
-        Args:
-            varied: hyper-parameters that may differ in a batch (`ModelInfo.varies`).
-        """
+        """Returns what trials that are fitted together have in common: the model, and all other hyper-parameters."""
         shared = {name: value for name, value in self.params.items() if name not in varied}
         return f"{self.model} {canonical_json(shared)}"
 

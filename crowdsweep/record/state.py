@@ -15,11 +15,9 @@ class Role(NamedTuple):
     """A purpose for which a trial was planned. A trial is run only once, but may have several roles.
 
     Attributes:
-        phase: search or report.
         label: the sweep file's name for the model.
         dataset: as the sweep file named it; the same data may later be in another folder.
         search: key of the search that the trial belongs to; empty for a fixed point.
-        point: the searched parameters.
     """
 
     phase: Phase

@@ -1,14 +1,12 @@
 """Names of the files in a store, and the check that crowdsweep owns the files that it would overwrite."""
 
-import os
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from crowdsweep.errors import ForeignFile, JournalError, plain, shortened
 from crowdsweep.files.drafts import is_draft
-from crowdsweep.files.inside import beginning_of, content_of, is_link, mode_of, names_below, opened_folder
+from crowdsweep.files.inside import beginning_of, content_of, is_link, names_below, opened_folder
 from crowdsweep.files.owned import Kind, check_owned
 from crowdsweep.record.fetched import check_place
 from crowdsweep.record.rows import parse_row
@@ -22,23 +20,6 @@ STUDY_FILE = "study.csv"
 """Additional file of sweeps that have a study."""
 _PICTURE = re.compile(r"(annotators|items|clusters)-[0-9]{1,6}\.png")
 _LOOKED_AT = 1 << 16  # bytes read from the beginning of a journal
-_LARGEST = 1 << 28  # bytes of the largest report
-_AT_ONCE_S = 2.0
-# Earlier versions kept no file list. Their files are recognised by how they begin, and by text that they contain.
-_BEGINS = {
-    "report.html": b"<!doctype html>",
-    "table.csv": b'"dataset","dataset_params","rank","model"',
-    "table.md": b"| dataset ",
-    "table.tex": b"\\begin{tabular}{",
-    "results.parquet": b"PAR1",
-}
-_HOLDS = {
-    "report.html": b" crowdsweep report</title>",
-    "table.csv": b'"difference_to_best"',
-    "table.md": b"| 95 % interval ",
-    "table.tex": b"dataset & rank & model",
-    "results.parquet": b"batch_wall_s",
-}
 
 
 def check_store(store: Store) -> None:
@@ -91,11 +72,7 @@ def check_journal_goes_here(store: Path) -> None:
 
 
 def _check_behind_link(store: Path, folder: int) -> None:
-    """Checks a folder without a record whose path is a link: it may contain only the files of a store just begun.
-
-    Raises:
-        ForeignFile: the folder contains another file.
-    """
+    """Checks a folder without a record whose path is a link: it may contain only the files of a store just begun."""
     begun = {LOCK_FILE, JOB_FILE} | ({JOURNAL_FILE} if content_of(folder, JOURNAL_FILE, 0) == b"" else set())
     if others := [name for name in sorted(names_below(folder)) if name not in begun and not is_draft(name)]:
         more = ", …" if len(others) > 1 else ""
@@ -122,20 +99,4 @@ def _may_write(name: str) -> bool:
     return name in REPORT_FILES or name == STUDY_FILE or _PICTURE.fullmatch(name) is not None
 
 
-def _adopted(folder: int, where: str) -> Iterable[str]:  # noqa: ARG001 - other kinds of folders use it
-    """Returns the report files of a store that an earlier version certainly wrote: all of them, or none.
-
-    They count only if the store has a record, all of them were last changed within two seconds, and each looks as that
-    version wrote it.
-    """
-    if not has_record(folder) or any(mode_of(folder, name) is None for name in REPORT_FILES):
-        return ()
-    changed = [os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime for name in REPORT_FILES]
-    if max(changed) - min(changed) > _AT_ONCE_S:
-        return ()
-    contents = {name: content_of(folder, name, _LARGEST) or b"" for name in REPORT_FILES}
-    written = all(content.startswith(_BEGINS[name]) and _HOLDS[name] in content for name, content in contents.items())
-    return REPORT_FILES if written else ()
-
-
-STORE = Kind(name="store", may_write=_may_write, adopted=_adopted, links_go=True)
+STORE = Kind(name="store", may_write=_may_write, links_go=True)

@@ -1,4 +1,7 @@
-"""Default location of records, lookup of existing ones, and the drivers that work on them."""
+"""Default location of records, lookup of existing ones, and the drivers that work on them.
+
+What looks into an object store raises `JournalError` where that cannot be read.
+"""
 
 import json
 import os
@@ -25,7 +28,6 @@ class Driver:
     """The process that runs a sweep.
 
     Attributes:
-        pid, host: of the process.
         since: start time, ISO 8601.
         writer: the driver's identifier in an object store; empty if the store is a folder.
     """
@@ -42,11 +44,7 @@ class Driver:
 
 
 def stores_below(folder: Store) -> list[Store]:
-    """Returns the stores of sweeps in a folder or below a prefix, the most recently written first.
-
-    Raises:
-        JournalError: an object store cannot be read.
-    """
+    """Returns the stores of sweeps in a folder or below a prefix, the most recently written first."""
     if isinstance(folder, Path):
         return [*stores_in(folder)]
     stores = [folder / name for name in Objects(folder).folders()]
@@ -55,11 +53,7 @@ def stores_below(folder: Store) -> list[Store]:
 
 
 def written_at(store: Store) -> datetime | None:
-    """Returns when a store's journal was last written; None if it has no journal.
-
-    Raises:
-        JournalError: an object store cannot be read.
-    """
+    """Returns when a store's journal was last written; None if it has no journal."""
     if isinstance(store, Path):
         with suppress(OSError):
             return datetime.fromtimestamp((store / JOURNAL_FILE).stat().st_mtime, UTC)
@@ -103,11 +97,7 @@ def asked_store(given: Store | None) -> Store:
 
 
 def has_journal(store: Store) -> bool:
-    """Whether a store has a journal, even a damaged one.
-
-    Raises:
-        JournalError: an object store cannot be read.
-    """
+    """Whether a store has a journal, even a damaged one."""
     return is_file(store / JOURNAL_FILE) if isinstance(store, Path) else last_head(Objects(store))[0] > 0
 
 
@@ -115,9 +105,6 @@ def driver_of(store: Store) -> Driver | None:
     """Returns the driver that runs a sweep; None if no driver does.
 
     It is unknown whether a process on another machine is still alive: it counts as running until another driver begins.
-
-    Raises:
-        JournalError: an object store cannot be read.
     """
     if isinstance(store, StoreUri):
         _, head = last_head(Objects(store))

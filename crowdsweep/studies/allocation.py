@@ -12,8 +12,8 @@ import pyarrow.compute
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.shown import number_words
-from crowdsweep.metrics.wording import is_share, words
-from crowdsweep.studies.axis import AxisPoint, ModelsAlong
+from crowdsweep.metrics.wording import words
+from crowdsweep.studies.axis import AxisPoint, ModelsAlong, change_words
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
 from crowdsweep.studies.groups import Group, bought
 from crowdsweep.studies.labels_needed import loss_of, match_of
@@ -43,11 +43,8 @@ def allocation_part(
     """Returns the report section on what adaptive labelling brings over even labelling.
 
     Args:
-        group: the group of the models.
         competitors: the models that saw no gold, with labels given evenly.
         adaptive: the models with labels given adaptively.
-        target: a share to be reached; None for no target.
-        prices: prices of labels; None where they are not known.
     """
     rows: list[list[Cell]] = []
     numbers: list[StudyNumber] = []
@@ -60,13 +57,11 @@ def allocation_part(
                 continue
             gains[name, labels] = gain
             means = [group.shown(point.estimate(group.metric, group.heldout)) for point in (even, told)]
-            rows.append([name, labels, *means, _gain_words(gain, group.metric)])
+            rows.append([name, labels, *means, change_words(gain, group.metric)])
             numbers.append(
-                StudyNumber(
-                    dataset=group.dataset,
-                    model=name,
-                    metric=group.metric,
-                    quantity="gain",
+                group.study_number(
+                    name,
+                    "gain",
                     about="adaptive over even labelling",
                     at=labels,
                     until=labels,
@@ -121,8 +116,8 @@ def _sentences(
     sure = gain.low is not None and gain.low > 0
     if not sure:
         said = "no more than chance explains" if gain.mean > 0 else "nothing"
-        return [f"{start}, gains {said} over labels that are given evenly ({_gain_words(gain, group.metric)})."]
-    told = f"{start}, gains {_gain_words(gain, group.metric)} over labels that are given evenly"
+        return [f"{start}, gains {said} over labels that are given evenly ({change_words(gain, group.metric)})."]
+    told = f"{start}, gains {change_words(gain, group.metric)} over labels that are given evenly"
     match = match_of(competitors[name], group, point, "")
     enough = None if match is None else match.enough
     if enough is None or not isfinite(enough):
@@ -163,11 +158,3 @@ def _reached_words(group: Group, models: ModelsAlong, target: float | None, pric
     size = bought(point, group.heldout)
     cost = "" if prices is None or size is None else f", {money(prices.cost(size))}"
     return f"{name} with {called(enough, group)} labels per item{cost}"
-
-
-def _gain_words(gain: Estimate, metric: str) -> str:
-    scale, unit, digits = (100.0, " points", 1) if is_share(metric) else (1.0, "", 3)
-    text = f"{scale * gain.mean:+.{digits}f}"
-    if gain.low is None or gain.high is None:
-        return text + unit
-    return f"{text}{unit} [{scale * gain.low:+.{digits}f}, {scale * gain.high:+.{digits}f}]"

@@ -23,7 +23,6 @@ class AxisPoint:
     """The results of one model at one value of the axis.
 
     Attributes:
-        by_seed: metric → seed → value.
         by_item: metric → seed → the scores of the items that the value is the mean of, where they are known. Items and
             order are the same at every seed and for every model of a dataset.
         wall_s: seconds of each successful trial.
@@ -41,7 +40,6 @@ class AxisPoint:
         """Returns the mean of a metric over the seeds, with its interval; None where no trial has the metric.
 
         Args:
-            metric: its name in results.
             heldout: share of the annotations that report trials held out.
         """
         values = self.by_seed.get(metric)
@@ -76,10 +74,8 @@ def along_axis(
     planned first counts: the search's best.
 
     Args:
-        table: of results.
         axis: the dataset parameter that the study varies.
         metrics: the metrics to collect from each trial.
-        item_scores: looks up the scores of single items.
     """
     found: dict[str, ModelsAlong] = {}
     trials: dict[str, list[tuple[AxisPoint, int, str]]] = {}
@@ -187,3 +183,12 @@ def _widest_gap(values: Sequence[int | float]) -> float:
 def shown(metric: str, found: Estimate | None) -> str | None:
     """Returns a mean with its interval in the usual format, `91.2 ± 0.4`; None for None."""
     return None if found is None else show_with_interval(found, metric)
+
+
+def change_words(change: Estimate, metric: str) -> str:
+    """Returns a difference of a metric with its interval: `+1.2 points [+0.4, +2.0]`, `-0.012`."""
+    scale, unit, digits = (100.0, " points", 1) if is_share(metric) else (1.0, "", 3)
+    text = f"{scale * change.mean:+.{digits}f}{unit}"
+    if change.low is None or change.high is None:
+        return text
+    return f"{text} [{scale * change.low:+.{digits}f}, {scale * change.high:+.{digits}f}]"

@@ -38,7 +38,6 @@ class CurveLine:
     """One line of a curve.
 
     Attributes:
-        label: name of the line.
         x, y: coordinates of its points, x ascending.
         low, high: 95 % interval of each point, None where there is none.
         reference: whether the line is an upper bound that saw gold, not a competitor; it is drawn apart.
@@ -95,7 +94,6 @@ class StudyNumber:
 
     Attributes:
         dataset: its name, with its other parameters.
-        model: the model that has the number.
         metric: full name of the metric that the number is about.
         quantity: the kind of number: `mean`, `labels_needed`, `gain`, `cost`, `cost_of_a_point`.
         about: details of the quantity: `within 0.01 of all labels`, `fitted curve`; empty where the quantity says it
@@ -123,7 +121,6 @@ class StudyReport:
     """The answer of a study.
 
     Attributes:
-        title: heading of its section.
         findings: sentences, the most important first.
         notes: what a reader must know to trust the numbers.
         numbers: the content of findings and tables as numbers: `study.csv` of the report.
@@ -180,8 +177,6 @@ class StudyTemplate:
 
     Attributes:
         name: its name in sweep files; the file's name with dashes.
-        title: the question, one line.
-        knobs: settings by name.
         plans: (checked knobs, sweep) → the sweep with the study's axis in its datasets. Pure: the same arguments give
             the same sweep; nothing is run or drawn.
         summarise: (results, checked knobs) → report.

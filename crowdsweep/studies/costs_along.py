@@ -35,10 +35,6 @@ def growing(models: ModelsAlong, axis_words: str) -> list[str]:
 
     Memory counts above the smallest peak of all trials, which is what a process holds before it fits anything. It has
     an exponent where it is at least `LEAST_GROWTH` above that peak at three values or more.
-
-    Args:
-        models: the models of one dataset.
-        axis_words: name of the axis in words: `number of annotators`.
     """
     seconds = {name: _seconds(points) for name, points in models.items()}
     peaks = {name: _peaks(points) for name, points in models.items()}

@@ -1,12 +1,13 @@
 """Groups of models that are compared along labels per item, and the numbers of labels that their items had.
 
 A group has one dataset and one metric. The labels that were bought are the annotations of the training items, including
-those that a fit held out.
+those that a fit held out. `competitors` are the models of a group that saw no gold.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.metric_table import HELDOUT
 from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong, along_axis
-from crowdsweep.studies.contract import StudyResults
+from crowdsweep.studies.contract import StudyNumber, StudyResults
 
 AXIS = "redundancy"
 SIZE = "n_annotations"
@@ -34,7 +35,6 @@ class Group:
 
     Attributes:
         dataset: its name, with its other parameters.
-        metric: the metric of the models.
         models: the results of the models. Where a tried number of labels keeps all annotations, only the results with
             all labels are kept.
         all_labels: the number of labels per item that all labels are; None where items differ in it.
@@ -65,6 +65,10 @@ class Group:
         if self.all_labels is not None:
             return f"all ({self.all_labels})"
         return "all" if self.all_mean is None else f"all (about {self.all_mean:.1f})"
+
+    def study_number(self, model: str, quantity: str, **rest: Any) -> StudyNumber:
+        """Returns a number about one of the models."""
+        return StudyNumber(dataset=self.dataset, model=model, metric=self.metric, quantity=quantity, **rest)
 
     def shown(self, found: Estimate | None) -> str | None:
         """Returns a mean with its interval in the usual format; None for None."""

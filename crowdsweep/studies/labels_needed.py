@@ -63,7 +63,6 @@ class Reach:
 
     Attributes:
         aim: the target in words: `90.0 %`, `what cmm reaches with all labels (91.2 ± 0.4)`.
-        value: the target as a number.
         enough: smallest number whose mean reaches the target; None where none does.
         possibly: smallest number that the interval does not rule out.
         surely: smallest number from which on all surely reach the target, over the items too.
@@ -99,8 +98,6 @@ def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
     """Returns how many labels per item a model needs; None where the full set has not been scored.
 
     Args:
-        points: the results of the model.
-        group: the group of the model.
         tolerance: loss against the full set that does not matter, in the metric's units.
     """
     metric, full = group.metric, points.get(None)
@@ -127,14 +124,7 @@ def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
 
 
 def reach_of(points: Points, group: Group, target: float, aim: str) -> Reach | None:
-    """Returns how many labels per item reach a value of the group's metric; None where the model lacks the metric.
-
-    Args:
-        points: the results of the model.
-        group: the group of the model.
-        target: the value.
-        aim: the target in words.
-    """
+    """Returns how many labels per item reach a value of the group's metric; None where the model lacks the metric."""
     found = {labels: point.estimate(group.metric, group.heldout) for labels, point in points.items()}
     losses = {labels: _below(target, one) for labels, one in found.items() if one is not None}
     return _reach(points, group, losses, target, aim)
@@ -146,10 +136,7 @@ def match_of(points: Points, group: Group, rival: AxisPoint, aim: str, tolerance
     The result is None where nothing pairs.
 
     Args:
-        points: the results of the model.
-        group: the group of both models.
         rival: the rival's results at the number of labels that sets the target.
-        aim: the target in words.
         tolerance: loss against the rival that does not matter.
     """
     reached = rival.estimate(group.metric, group.heldout)

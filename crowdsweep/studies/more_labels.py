@@ -21,15 +21,7 @@ from crowdsweep.seeds import SeedStream
 from crowdsweep.studies.axis import AxisPoint, ModelsAlong
 from crowdsweep.studies.contract import Cell, StudyNumber, StudyReport, StudyTable
 from crowdsweep.studies.groups import Group, Labels, Points, labels_per_item, n_items_of
-from crowdsweep.studies.prices import (
-    Prices,
-    cost_of_a_point,
-    finite,
-    money,
-    numbers_of,
-    point_cost_words,
-    point_words,
-)
+from crowdsweep.studies.prices import Prices, cost_of_a_point, finite, money, numbers_of, point_cost_words, point_words
 from crowdsweep.studies.targets import means_of_all
 
 DRAWS = 400
@@ -41,8 +33,6 @@ def fitted_law(points: Points, group: Group, sizes: Mapping[int | None, float]) 
     """Returns the power law of a model; where there is none, a phrase that says why.
 
     Args:
-        points: the results of the model.
-        group: the group of the model.
         sizes: requested number of labels per item → mean number that the items have.
     """
     metric, places = group.metric, _places(points, group, sizes)
@@ -71,14 +61,7 @@ def fitted_law(points: Points, group: Group, sizes: Mapping[int | None, float]) 
 
 
 def beyond_part(group: Group, competitors: ModelsAlong, target: float | None, prices: Prices | None) -> StudyReport:
-    """Returns the report section on what more labels than were tried would bring each model, and cost.
-
-    Args:
-        group: the group of the models.
-        competitors: the models that saw no gold.
-        target: a share to be reached; None for no target.
-        prices: prices of labels; None where they are not known.
-    """
+    """Returns the report section on what more labels than were tried would bring each model, and cost."""
     sizes = labels_per_item(competitors, group)
     laws = {name: fitted_law(points, group, sizes) for name, points in sorted(competitors.items())}
     n_items = n_items_of(competitors, group)
@@ -208,10 +191,8 @@ def _target_sentence(group: Group, name: str, law: PowerLaw, target: float | Non
     return [f"{start} reaches {aim} % with {told}."]
 
 
-def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber:
-    return StudyNumber(
-        dataset=group.dataset, model=model, metric=group.metric, quantity=quantity, about="fitted curve", **rest
-    )
+def _number(group: Group, model: str, quantity: str, *, about: str = "fitted curve", **rest: Any) -> StudyNumber:
+    return group.study_number(model, quantity, about=about, **rest)
 
 
 def _numbers(
@@ -232,7 +213,7 @@ def _needed(group: Group, model: str, law: PowerLaw, target: float) -> StudyNumb
     found = law.labels_for(target)
     if found.refused:
         return _number(group, model, "labels_needed", note=found.refused)
-    own: dict[str, Any] = {"value": found.value, "low": found.low, "high": finite(found.high)}
-    own["about"] = f"fitted curve, to reach {show_number(target, group.metric)} %"
-    own["note"] = "" if isfinite(found.high) else f"high: more than {int(FARTHEST * law.most)}"
-    return StudyNumber(dataset=group.dataset, model=model, metric=group.metric, quantity="labels_needed", **own)
+    about = f"fitted curve, to reach {show_number(target, group.metric)} %"
+    note = "" if isfinite(found.high) else f"high: more than {int(FARTHEST * law.most)}"
+    ends = {"value": found.value, "low": found.low, "high": finite(found.high)}
+    return _number(group, model, "labels_needed", about=about, note=note, **ends)

@@ -58,7 +58,6 @@ class Step:
         start, end: names of the two numbers of labels per item.
         at, until: the same as numbers.
         gain: in the metric's units.
-        cost: cost of the added labels.
         point: cost of one point on this step.
     """
 
@@ -134,9 +133,6 @@ def cheapest(reached: Mapping[str, Reach], models: ModelsAlong, group: Group, pr
 
     Args:
         reached: model → labels per item that reach the target.
-        models: the results of the models.
-        group: the group of the models.
-        prices: prices of labels.
     """
     enough = _costs(((name, one.enough) for name, one in reached.items()), models, group, prices)
     if not enough:
@@ -188,8 +184,6 @@ def prices_part(
     """Returns the report section on the cost of tried labels: the steps of each model, the cheapest way to each aim.
 
     Args:
-        group: the group of the models.
-        competitors: the models that saw no gold.
         aims: verb (`reach`, `come`) → model → labels per item that it needs for the aim after the verb.
         prices: prices of labels; None where they are not known, which makes the section empty.
     """
@@ -227,12 +221,12 @@ def _step_row(group: Group, model: str, step: Step) -> list[Cell]:
 
 
 def _step_numbers(group: Group, model: str, step: Step) -> list[StudyNumber]:
-    place: dict[str, Any] = {"at": group.told(step.at), "until": group.told(step.until)}
-    own: dict[str, Any] = {"dataset": group.dataset, "model": model, "metric": group.metric, "about": "tried", **place}
+    own: dict[str, Any] = {"about": "tried", "at": group.told(step.at), "until": group.told(step.until)}
+    gain = step.gain
     return [
-        StudyNumber(quantity="gain", value=step.gain.mean, low=step.gain.low, high=step.gain.high, **own),
-        StudyNumber(quantity="cost", value=step.cost, **own),
-        StudyNumber(quantity="cost_of_a_point", **numbers_of(step.point), **own),
+        group.study_number(model, "gain", value=gain.mean, low=gain.low, high=gain.high, **own),
+        group.study_number(model, "cost", value=step.cost, **own),
+        group.study_number(model, "cost_of_a_point", **numbers_of(step.point), **own),
     ]
 
 
@@ -249,11 +243,9 @@ def _plan_words(group: Group, plan: Plan) -> str:
 
 
 def _plan_number(group: Group, plan: Plan) -> StudyNumber:
-    return StudyNumber(
-        dataset=group.dataset,
-        model=plan.model,
-        metric=group.metric,
-        quantity="cost",
+    return group.study_number(
+        plan.model,
+        "cost",
         about=f"cheapest way to {plan.aim}",
         at=group.told(plan.labels),
         value=plan.cost,

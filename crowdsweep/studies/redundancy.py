@@ -5,7 +5,7 @@ is seeded and nested: the labels kept at r = 2 are among those kept at r = 5. Ev
 at the same seed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -139,8 +139,6 @@ def _part(group: Group, gold: frozenset[str], knobs: Mapping[str, Any], adaptive
 
     Args:
         group: models with labels given evenly.
-        gold: names of the models that saw gold.
-        knobs: settings of the study.
         adaptive: models of the dataset with labels given adaptively.
     """
     tolerance, target, prices = knobs["tolerance"], target_of(knobs["target"], group.dataset), prices_of(knobs)
@@ -195,22 +193,18 @@ def _mean_numbers(group: Group) -> list[StudyNumber]:
                 own: dict[str, Any] = {"value": found.mean, "low": found.low, "high": found.high}
                 whole = "" if labels is not None else "all labels"
                 note = "; ".join(one for one in (whole, points[labels].unsound(group.metric)) if one)
-                numbers.append(_number(group, name, "mean", at=labels or sizes.get(None), note=note, **own))
+                numbers.append(group.study_number(name, "mean", at=labels or sizes.get(None), note=note, **own))
     return numbers
 
 
 def _need_numbers(group: Group, needs: Mapping[str, Need], within: str) -> list[StudyNumber]:
     about = f"within {within} of all labels"
     return [
-        _number(group, name, "labels_needed", about=about, note=need.unsound)
+        group.study_number(name, "labels_needed", about=about, note=need.unsound)
         if need.unsound
         else needed_number(group, name, about, *(r or inf for r in (need.enough, need.possibly, need.surely)))
         for name, need in sorted(needs.items())
     ]
-
-
-def _number(group: Group, model: str, quantity: str, **rest: Any) -> StudyNumber:
-    return StudyNumber(dataset=group.dataset, model=model, metric=group.metric, quantity=quantity, **rest)
 
 
 def _sizes(models: ModelsAlong) -> list[int]:
@@ -270,15 +264,11 @@ def _over(group: Group) -> str:
     return f"mean and 95 % interval, over {' or '.join(varies)}" if varies else "mean"
 
 
-def _labels_per_item(value: Any) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
-    """Checks a knob's value: numbers for all datasets, or for each dataset by its name."""
-    check = whole_numbers(1)
-    return {str(name): check(numbers) for name, numbers in value.items()} if isinstance(value, dict) else check(value)
-
-
-def _target(value: Any) -> float | dict[str, float]:
-    """Checks a knob's value: a share for all datasets, or for each dataset by its name."""
-    return {str(name): _share(one) for name, one in value.items()} if isinstance(value, dict) else _share(value)
+def _by_dataset(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns a knob's check that takes a value for all datasets, or for each dataset by its name."""
+    return lambda value: (
+        {str(name): check(one) for name, one in value.items()} if isinstance(value, dict) else check(value)
+    )
 
 
 def _share(value: Any) -> float:
@@ -296,7 +286,7 @@ TEMPLATE = StudyTemplate(
         "labels_per_item": StudySetting(
             default=(1, 2, 3, 5, 10),
             about="numbers of labels per item to thin to, for all or for each dataset; the full set is always added",
-            check=_labels_per_item,
+            check=_by_dataset(whole_numbers(1)),
         ),
         "tolerance": StudySetting(
             default=0.01,
@@ -311,7 +301,7 @@ TEMPLATE = StudyTemplate(
         "target": StudySetting(
             default=None,
             about="accuracy that is to be reached, for all or for each dataset, as a share: 0.9 is 90 %",
-            check=unless_left_out(_target),
+            check=unless_left_out(_by_dataset(_share)),
         ),
         "price_per_label": StudySetting(
             default=None,

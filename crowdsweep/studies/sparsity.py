@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crowdsweep.metrics.intervals import Estimate, estimate
-from crowdsweep.metrics.wording import is_share, readable, words
-from crowdsweep.studies.axis import ModelsAlong, along_axis, curve_over, first_metric, shown
+from crowdsweep.metrics.wording import readable, words
+from crowdsweep.studies.axis import ModelsAlong, along_axis, change_words, curve_over, first_metric, shown
 from crowdsweep.studies.contract import (
     Curve,
     StudyReport,
@@ -116,7 +116,7 @@ def _findings(dataset: str, models: ModelsAlong, metric: str) -> list[str]:
     changes = {name: change for name in models if (change := _change(models, metric, name, low, high)) is not None}
     if low < high and changes:
         order = sorted(changes, key=lambda name: (changes[name].mean, name))
-        moves = [f"{name} {_points(metric, changes[name])}" for name in order]
+        moves = [f"{name} {change_words(changes[name], metric)}" for name in order]
         findings.append(
             f"{dataset}: from {low:,} to {high:,} annotators {words(metric)} changes as follows: {'; '.join(moves)}."
         )
@@ -146,14 +146,6 @@ def _change(models: ModelsAlong, metric: str, name: str, low: int, high: int) ->
     return estimate([last[seed] - first[seed] for seed in common]) if common else None
 
 
-def _points(metric: str, change: Estimate) -> str:
-    scale, unit, digits = (100.0, " points", 1) if is_share(metric) else (1.0, "", 3)
-    text = f"{scale * change.mean:+.{digits}f}{unit}"
-    if change.low is None or change.high is None:
-        return text
-    return f"{text} [{scale * change.low:+.{digits}f}, {scale * change.high:+.{digits}f}]"
-
-
 TEMPLATE = StudyTemplate(
     name="sparsity",
     title="What happens as the number of annotators grows?",
@@ -162,7 +154,7 @@ TEMPLATE = StudyTemplate(
             default=(100, 500, 1500, 3500, 6000, 10000),
             about="numbers of annotators: of a simulated crowd, or that a real one is split into",
             check=whole_numbers(1),
-        ),
+        )
     },
     plans=plans,
     summarise=summarise,

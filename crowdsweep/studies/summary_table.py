@@ -32,10 +32,7 @@ def summary_row(
     It is empty where no model has sound fits to all labels, or where the group is of models with a metric of their own.
 
     Args:
-        group: the group of the models.
-        competitors: the models that saw no gold.
         aims: column → model → labels per item that it needs for the aim of the column.
-        prices: prices of labels; None where they are not known.
         beyond: study numbers on what more labels than were tried would bring.
     """
     means = means_of_all(group, competitors)

@@ -29,11 +29,6 @@ def targets_reached(group: Group, competitors: ModelsAlong, target: float | None
     """Returns model → labels per item that it needs for a target accuracy.
 
     The result is empty where there is no target, or where the group's metric is not a share.
-
-    Args:
-        group: the group of the models.
-        competitors: the models that saw no gold.
-        target: a share.
     """
     if target is None or not is_share(group.metric):
         return {}
@@ -56,10 +51,7 @@ def best_reached(group: Group, competitors: ModelsAlong, tolerance: float, withi
     """Returns model → labels per item that it needs to come close to the best model with all labels.
 
     Args:
-        group: the group of the models.
-        competitors: the models that saw no gold.
         tolerance: how close, in the metric's units.
-        within: the tolerance in words.
     """
     full = means_of_all(group, competitors)
     if not full:
@@ -107,10 +99,8 @@ def reached_part(group: Group, to_target: Mapping[str, Reach], to_rival: Mapping
         for reached in (to_target, to_rival)
         for name, reach in reached.items()
     ]
-    return StudyReport(
-        title="", findings=[*_target_words(group, to_target), *_rival_words(group, to_rival)], tables=[table],
-        numbers=numbers,
-    )  # fmt: skip
+    findings = [*_target_words(group, to_target), *_rival_words(group, to_rival)]
+    return StudyReport(title="", findings=findings, tables=[table], numbers=numbers)
 
 
 def called(number: Labels | None, group: Group, otherwise: str = "more than tried") -> str:
@@ -138,17 +128,8 @@ def needed_number(
         if one is None or not isfinite(one)
     ]
     value, low, high = (None if one is None else group.told(one) for one in names.values())
-    return StudyNumber(
-        dataset=group.dataset,
-        model=model,
-        metric=group.metric,
-        quantity="labels_needed",
-        about=about,
-        value=value,
-        low=low,
-        high=high,
-        note="; ".join(told),
-    )
+    note = "; ".join(told)
+    return group.study_number(model, "labels_needed", about=about, value=value, low=low, high=high, note=note)
 
 
 def _target_words(group: Group, reached: Mapping[str, Reach]) -> list[str]:
@@ -162,12 +143,8 @@ def _target_words(group: Group, reached: Mapping[str, Reach]) -> list[str]:
         rest = f"; {', '.join(maybe)} possibly" if maybe else ""
         return [f"{group.dataset}: no model reaches {aim} ({words(group.metric)}) with the labels at hand{rest}."]
     enough, name = min(able)
-    reach = reached[name]
-    told = (
-        f"{group.dataset}: {aim} ({words(group.metric)}) is reached with the fewest labels by {name}: "
-        f"{_labels(enough, group)} ({how_sure(enough, reach.possibly, reach.surely, group)})."
-    )
-    return [told]
+    labels = _labels(enough, reached[name], group)
+    return [f"{group.dataset}: {aim} ({words(group.metric)}) is reached with the fewest labels by {name}: {labels}."]
 
 
 def _rival_words(group: Group, reached: Mapping[str, Reach]) -> list[str]:
@@ -177,13 +154,10 @@ def _rival_words(group: Group, reached: Mapping[str, Reach]) -> list[str]:
     if not able:
         return []
     enough, name = min(able)
-    reach = reached[name]
-    told = (
-        f"{group.dataset}: {name} is as good as {reach.aim} from {_labels(enough, group)} on "
-        f"({how_sure(enough, reach.possibly, reach.surely, group)})."
-    )
-    return [told]
+    labels = _labels(enough, reached[name], group, " on")
+    return [f"{group.dataset}: {name} is as good as {reached[name].aim} from {labels}."]
 
 
-def _labels(number: float, group: Group) -> str:
-    return f"{called(number, group)} label{'' if number == 1 else 's'} per item"
+def _labels(number: float, reach: Reach, group: Group, ending: str = "") -> str:
+    noun = f"label{'' if number == 1 else 's'} per item{ending}"
+    return f"{called(number, group)} {noun} ({how_sure(number, reach.possibly, reach.surely, group)})"

@@ -100,7 +100,7 @@ def data_changes(plan: Plan, state: JournalState) -> list[str]:
     """
     done: dict[tuple[str, str], Counter[str]] = {}
     for spec in (state.specs[key] for key in state.results if key in state.specs):  # plans may be lost (`repair`)
-        done.setdefault((spec.dataset, canonical_json(dict(spec.dataset_params))), Counter())[spec.fingerprint] += 1
+        done.setdefault(spec.place, Counter())[spec.fingerprint] += 1
     changed: Counter[str] = Counter()
     among = {dataset.name for dataset in plan.datasets}
     for dataset in plan.datasets:

@@ -3,21 +3,13 @@
 import sqlite3
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from crowdsweep.errors import plain, shortened
 from crowdsweep.files.drafts import writing_below
 from crowdsweep.files.inside import UnexpectedLink
-from crowdsweep.tracking.artifact_places import (
-    FOLDER,
-    is_indirect,
-    is_inside,
-    is_within,
-    path_of,
-    place_in,
-    relocated,
-)
+from crowdsweep.tracking.artifact_places import FOLDER, is_indirect, is_inside, is_within, path_of, place_in, relocated
 from crowdsweep.tracking.run_book import Rejected
 from crowdsweep.tracking.run_records import KIND, MODEL_DIGEST
 from crowdsweep.tracking.sweep_page import VIEW_TAG
@@ -44,14 +36,12 @@ class NoDatabase(OSError):
     """A file is not an MLflow database, or is a damaged one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Named:
+class _Named(NamedTuple):
     """A row of a database that names an artifact location.
 
     Attributes:
         table, column, row: where the location is stored; `row` is sqlite's rowid.
         what: description of the row, for messages.
-        location: the location that the row names.
         ours: whether crowdsweep wrote the row.
         below: folders below the artifact root where MLflow puts the artifacts of such a row; None where it may put them
             anywhere.
@@ -75,7 +65,6 @@ def relocate_artifacts(database: Path, *, whole: bool) -> list[str]:
     MLflow gives to such rows. Anything else is left unchanged.
 
     Args:
-        database: a sqlite file of MLflow.
         whole: whether the database is a store's own, which was moved with all its artifacts; in other databases only
             rows that crowdsweep wrote are changed.
 
@@ -110,9 +99,6 @@ def relocate_artifacts(database: Path, *, whole: bool) -> list[str]:
 def _check_are_tables(rows: sqlite3.Connection, database: Path) -> None:
     """Refuses views, triggers and virtual tables on the used tables, because MLflow never makes them: a view may be
     endless, and a trigger may delete anything.
-
-    Raises:
-        NoDatabase: the database has such an object.
     """
     asked = (
         f"SELECT type, name FROM sqlite_master WHERE lower(tbl_name) IN ({', '.join('?' * len(_TABLES))}) "  # noqa: S608 - our own words
@@ -132,53 +118,26 @@ def _named_places(rows: sqlite3.Connection) -> Iterator[_Named]:
         "(experiment_id = 0 AND experiment_id NOT IN (SELECT experiment_id FROM runs)) FROM experiments"
     )
     for row, number, location, ours in rows.execute(asked, (VIEW_TAG,)):
-        yield _Named(
-            table="experiments",
-            column="artifact_location",
-            row=row,
-            what=f"experiment {number}",
-            location=str(location or ""),
-            ours=bool(ours),
-            below=(),
-        )
+        what = f"experiment {number}"
+        yield _Named("experiments", "artifact_location", row, what, str(location or ""), bool(ours), ())
     asked = (
         "SELECT rowid, run_uuid, artifact_uri, run_uuid IN (SELECT run_uuid FROM tags WHERE key = ?) FROM runs "
         "WHERE artifact_uri IS NOT NULL"
     )
     for row, run, location, ours in rows.execute(asked, (KIND,)):
-        yield _Named(
-            table="runs",
-            column="artifact_uri",
-            row=row,
-            what=f"run {run}",
-            location=str(location),
-            ours=bool(ours),
-            below=(str(run), "artifacts"),
-        )
+        below = (str(run), "artifacts")
+        yield _Named("runs", "artifact_uri", row, f"run {run}", str(location), bool(ours), below)
     asked = (
         "SELECT rowid, model_id, artifact_location, model_id IN "
         "(SELECT model_id FROM logged_model_tags WHERE tag_key = ?) FROM logged_models"
     )
     for row, model, location, ours in rows.execute(asked, (MODEL_DIGEST,)):
-        yield _Named(
-            table="logged_models",
-            column="artifact_location",
-            row=row,
-            what=f"model {model}",
-            location=str(location or ""),
-            ours=bool(ours),
-            below=("models", str(model), "artifacts"),
-        )
+        what, below = f"model {model}", ("models", str(model), "artifacts")
+        yield _Named("logged_models", "artifact_location", row, what, str(location or ""), bool(ours), below)
     for column in ("source", "storage_location"):
         asked = f"SELECT rowid, name, version, {column} FROM model_versions WHERE {column} IS NOT NULL"  # noqa: S608 - our own words
         for row, name, version, location in rows.execute(asked):
-            yield _Named(
-                table="model_versions",
-                column=column,
-                row=row,
-                what=f"version {version} of {name}",
-                location=str(location),
-            )
+            yield _Named("model_versions", column, row, f"version {version} of {name}", str(location))
 
 
 @contextmanager
@@ -199,11 +158,6 @@ def _named_errors(database: Path) -> Generator[None]:
 
 def experiment_in(database: Path, name: str, tag: str) -> tuple[str, bool] | None:
     """Returns the id of an experiment, and whether it has a tag; None where there is no such experiment.
-
-    Args:
-        database: a readable sqlite file of MLflow.
-        name: the experiment's name.
-        tag: the tag's key.
 
     Raises:
         OSError: as in `relocate_artifacts`.

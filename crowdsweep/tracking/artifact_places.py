@@ -53,12 +53,7 @@ def is_indirect(location: str) -> bool:
 
 
 def place_in(folder: str, *names: str) -> str | None:
-    """Returns the URI of a place below a folder; None where a name is not a plain file name.
-
-    Args:
-        folder: URI of the folder.
-        names: names of the folders on the way down.
-    """
+    """Returns the URI of a place below a folder; None where a name is not a plain file name."""
     if not all(_PLAIN.fullmatch(name) for name in names):
         return None
     return "/".join((folder, *map(quote, names)))
@@ -69,7 +64,6 @@ def relocated(folder: str, location: str) -> str | None:
 
     Args:
         folder: URI of the artifact folder that is now beside the database.
-        location: location as the database stores it.
 
     Returns:
         The new URI; None where the location lies below no artifact folder, or has odd names on the way.

@@ -16,7 +16,6 @@ from crowdsweep.tracking.artifact_places import is_inside, is_within
 
 _RESOLVED = ("runs", "models")
 """Schemes that MLflow resolves in its database; it then opens the location found there."""
-_LOCAL = ("", "file")
 _OBJECT_STORES = ("s3", "gs", "wasb", "wasbs", "abfss")
 
 
@@ -24,7 +23,6 @@ def confine(folder: Path, *, remote: bool = False) -> None:
     """Confines this process's MLflow to one folder: it refuses requests for other folders and for network locations.
 
     Args:
-        folder: the artifact folder, absolute.
         remote: whether object stores are allowed, for the database of a server that keeps its artifacts there.
     """
     left = (*_RESOLVED, *(_OBJECT_STORES if remote else ()))
@@ -38,7 +36,6 @@ class Confined(LocalArtifactRepository):
 
     Args:
         folder: folder that the repository must lie in after links are resolved.
-        artifact_uri: location of the repository.
 
     Raises:
         MlflowException: the repository lies elsewhere.

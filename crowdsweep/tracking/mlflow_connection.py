@@ -64,10 +64,6 @@ class MlflowConnection:
     """One MLflow experiment as a `RunBook` uses it, in the project's own types and errors.
 
     Every method may raise `Rejected`, for what MLflow will never accept, and `TrackingFailed`.
-
-    Args:
-        uri: MLflow's tracking URI.
-        experiment: name of the experiment.
     """
 
     def __init__(self, uri: str, experiment: str) -> None:
@@ -210,7 +206,7 @@ class MlflowConnection:
                 )
 
     def write_files(self, files: Iterable[tuple[StoredRun, str, bytes]]) -> None:
-        """Writes artifacts of runs."""
+        """Writes artifacts of runs, over those that exist."""
         write: WriteInside | None = None
         with self._asked() as client, ExitStack() as stack:
             for run, name, content in files:
@@ -304,7 +300,7 @@ class MlflowConnection:
             client.delete_run(run_id)
 
     def close(self) -> None:
-        """Leaves a sqlite database as one file, which can be copied."""
+        """Pauses writing, with a sqlite database left as one file, which can be copied. Never raises."""
         if self._database is not None:
             self._database.rest()
 

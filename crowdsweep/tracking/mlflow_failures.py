@@ -46,9 +46,6 @@ class TrackingFailed(OSError):
 def translated_errors(uri: str) -> Generator[None]:
     """Translates exceptions of MLflow into the project's errors, without a cause; the project's own errors pass.
 
-    Args:
-        uri: MLflow's tracking URI.
-
     Raises:
         Rejected: MLflow will never accept what it was given.
         TrackingFailed: anything else, not only `MlflowException`: drivers and databases raise their own exceptions.
@@ -68,7 +65,6 @@ def words_of(error: BaseException, uri: str) -> str:
     """Returns the message of an error in one line.
 
     Args:
-        error: an exception of any library.
         uri: MLflow's tracking URI, whose secrets are removed from the message.
     """
     said = _said(error, uri)

@@ -52,12 +52,7 @@ def guarded() -> ASGIApp:
 
 
 class Guard:
-    """ASGI application that passes on requests with the token, and those for `/health`, and refuses all others.
-
-    Args:
-        app: the guarded application.
-        token: token that grants access.
-    """
+    """ASGI application that passes on requests with the token, and those for `/health`, and refuses all others."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app

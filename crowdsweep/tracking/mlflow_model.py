@@ -19,7 +19,7 @@ from crowdsweep.record.shown_uri import without_credentials
 from crowdsweep.tracking.mlflow_connection import MlflowConnection
 from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.run_book import Rejected
-from crowdsweep.tracking.run_records import MODEL_DIGEST, PREFIX
+from crowdsweep.tracking.run_records import KIND, MODEL_DIGEST, STORE, SWEEP
 
 NAME = "classifier"
 CLASSES = "classes"
@@ -48,10 +48,7 @@ def log_classifier(uri: str, experiment: str, sweep: str, store: str, served: Se
     """Logs a classifier on a sweep's top run, and registers it where a name is given.
 
     Args:
-        uri: MLflow's tracking URI.
-        experiment: name of the experiment.
         sweep, store: the sweep's name and the id of its store.
-        served: the classifier.
         register: name in MLflow's model registry; empty for none.
 
     Returns:
@@ -71,7 +68,8 @@ def log_classifier(uri: str, experiment: str, sweep: str, store: str, served: Se
 def _log(door: MlflowConnection, sweep: str, store: str, served: ServedClassifier, register: str) -> str:
     door.open()
     try:
-        top = next((run for run in door.runs(f"tags.`{PREFIX}kind` = 'sweep'") if _is_of(run.tags, sweep, store)), None)
+        tops = (run for run in door.runs(f"tags.`{KIND}` = 'sweep'") if run.tags.get(SWEEP) == sweep)
+        top = next((run for run in tops if run.tags.get(STORE) == store), None)
         if top is None:
             raise Rejected("there is no run of the sweep yet; `crowdsweep mirror` writes it")
         model = door.model_of(top.run_id, MODEL_DIGEST, served.digest)
@@ -85,10 +83,6 @@ def _log(door: MlflowConnection, sweep: str, store: str, served: ServedClassifie
         return f"models:/{model}"
     finally:
         door.close()
-
-
-def _is_of(tags: Any, sweep: str, store: str) -> bool:
-    return tags.get(PREFIX + "sweep") == sweep and tags.get(PREFIX + "store") == store
 
 
 def _save(folder: Path, served: ServedClassifier) -> None:

@@ -45,11 +45,6 @@ _ROOM = 40
 def publish(uri: str, experiment: str, page: SweepPage) -> None:
     """Writes a sweep's page into MLflow.
 
-    Args:
-        uri: MLflow's tracking URI.
-        experiment: name of the experiment that holds the sweep's runs.
-        page: content of the page.
-
     Raises:
         TrackingFailed: MLflow cannot be written; the message says why, in one line.
     """

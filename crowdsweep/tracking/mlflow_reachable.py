@@ -113,12 +113,7 @@ def check_artifacts(uri: str, asked: str, location: str) -> None:
 
 
 def within_patience(uri: str, ask: Callable[[], object], patience_s: float | None = None) -> None:
-    """Makes a call that may hang, and waits for a limited time.
-
-    Args:
-        uri: MLflow's tracking URI, for messages.
-        ask: the call; may raise anything.
-        patience_s: seconds to wait; `PATIENCE_S` where None.
+    """Makes a call that may hang or raise anything, and waits for a limited time.
 
     Raises:
         TrackingFailed: the call failed, or did not end in time.

@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from crowdsweep.tracking.mlflow_failures import words_of
 from crowdsweep.tracking.projection import Projection
 from crowdsweep.tracking.repeated_job import RepeatedJob, Timing
 from crowdsweep.tracking.run_book import DrawConfusion, ReadArtifact, Rejected, RunBook
-from crowdsweep.tracking.time_limit import StillWanted, with_time_limit
+from crowdsweep.tracking.time_limit import with_time_limit
 from crowdsweep.tracking.uri import tracking_uri
 
 __all__ = ["Mirrored", "MlflowClient", "MlflowMirror", "rebuild", "tracking_uri"]
@@ -48,7 +49,6 @@ class MlflowMirror:
         uri: see `tracking_uri`.
         record: receives `RunsCreated` events on this mirror's thread; the journal reports its own failures.
         draw: draws the mean confusion matrix of a cell's reported trials, which becomes an artifact of the cell's run.
-        timing: intervals and time limits of the thread.
         presses: returns how often Ctrl-C was pressed; one more press, and `close` leaves the rest to `mirror`.
         tell: receives messages for the user while `close` waits.
 
@@ -172,9 +172,6 @@ def rebuild(
     Must not run while a driver writes the same sweep: the driver's open runs would be marked as interrupted.
 
     Args:
-        state: state of the journal.
-        uri: MLflow's tracking URI.
-        experiment: name of the experiment.
         read: reads the arrays that trials kept (`reader_of`); None leaves them out.
         draw: as for `MlflowMirror`.
 
@@ -185,7 +182,7 @@ def rebuild(
     runs = RunBook(door, record=None, read=read, draw=draw)
     found = written = refused = 0
 
-    def write(goes_on: StillWanted) -> None:
+    def write(abandoned: threading.Event) -> None:
         nonlocal found, written, refused
         for key, done in Projection(runs).write(state):
             if isinstance(done, Rejected):
@@ -193,7 +190,7 @@ def rebuild(
                 _log.warning(_REFUSED, key, words_of(done, uri))
             else:
                 written, found = written + done, found + (not done)
-            if not goes_on:
+            if abandoned.is_set():
                 return
         runs.finish()
 

@@ -14,9 +14,6 @@ _ATTEMPTS = 8  # failures of one trial, after which it is skipped
 class Projection:
     """Brings MLflow up to date with a record. It can be repeated after any failure, and when the record has grown:
     nothing is written twice, and runs that this process has written are not checked again.
-
-    Args:
-        runs: MLflow runs of the sweep.
     """
 
     def __init__(self, runs: RunBook) -> None:

@@ -43,8 +43,6 @@ class RepeatedJob:
     Args:
         name: what the job writes to, for messages and as the thread's name.
         job: receives whether this is the last run; returns the least seconds to rest. It calls `goes_on` between steps.
-        timing: intervals and time limits; the defaults of `Timing` where None.
-        words: returns the message of an error.
     """
 
     def __init__(

@@ -72,60 +72,25 @@ class StoredRun:
 
 @runtime_checkable
 class Experiment(Protocol):
-    """An MLflow experiment as a `RunBook` needs it. Every method may fail in any way and be called again."""
+    """An MLflow experiment as a `RunBook` needs it: a `MlflowConnection`, which describes each method.
+
+    Every method but `close` may fail in any way and be called again.
+    """
 
     @property
-    def place(self) -> tuple[str, str]:
-        """Tracking URI and experiment id."""
-        ...
-
-    def open(self) -> None:
-        """Connects."""
-        ...
-
-    def runs(self) -> Iterator[StoredRun]:
-        """Yields all runs; those that have ended come first."""
-        ...
-
-    def running(self, store: str) -> Iterator[StoredRun]:
-        """Yields the runs tagged with a store (`STORE`) that have not ended."""
-        ...
-
-    def create(self, record: RunRecord) -> StoredRun:
-        """Creates a run with the record's tags."""
-        ...
-
-    def write(self, run: StoredRun, record: RunRecord) -> None:
-        """Writes a record except its tags, files and status; repeated calls write it only once."""
-        ...
-
-    def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None:
-        """Writes a cell's current metrics, and tags."""
-        ...
-
-    def write_files(self, files: Iterable[tuple[StoredRun, str, bytes]]) -> None:
-        """Writes artifacts of runs, over those that exist."""
-        ...
-
-    def tag(self, run_id: str, name: str, value: str) -> None:
-        """Sets a tag."""
-        ...
-
-    def rename(self, run_id: str, name: str) -> None:
-        """Gives a run another name."""
-        ...
-
-    def end(self, run_id: str, status: str) -> None:
-        """Ends a run."""
-        ...
-
-    def delete(self, run_id: str) -> None:
-        """Deletes a run."""
-        ...
-
-    def close(self) -> None:
-        """Pauses writing; other methods may still be called. Never raises."""
-        ...
+    def place(self) -> tuple[str, str]: ...
+    def open(self) -> None: ...
+    def runs(self) -> Iterator[StoredRun]: ...
+    def running(self, store: str) -> Iterator[StoredRun]: ...
+    def create(self, record: RunRecord) -> StoredRun: ...
+    def write(self, run: StoredRun, record: RunRecord) -> None: ...
+    def summarise(self, run_id: str, metrics: Mapping[str, float], *, step: int, tags: Mapping[str, str]) -> None: ...
+    def write_files(self, files: Iterable[tuple[StoredRun, str, bytes]]) -> None: ...
+    def tag(self, run_id: str, name: str, value: str) -> None: ...
+    def rename(self, run_id: str, name: str) -> None: ...
+    def end(self, run_id: str, status: str) -> None: ...
+    def delete(self, run_id: str) -> None: ...
+    def close(self) -> None: ...
 
 
 @dataclass(kw_only=True)
@@ -143,7 +108,6 @@ class RunBook:
     must come first.
 
     Args:
-        experiment: the MLflow experiment.
         record: receives `RunsCreated` events.
         read: reads the arrays that trials kept; None leaves them out.
         draw: draws the confusion matrices of cells; None leaves the figures out.
@@ -406,7 +370,6 @@ def delete_doubles(experiment: Experiment, store: str, sweep: str, known: Mappin
     more was written to such runs, and they were not ended.
 
     Args:
-        experiment: the experiment that has the runs.
         store, sweep: id of the store and name of the sweep that the runs belong to.
         known: key → id of the one run that stays.
     """

@@ -64,13 +64,11 @@ class RunRecord:
 
     Attributes:
         kind, key: kind of the run (cell, trial or sweep), and the key of what it is of.
-        name: display name.
         tags, params: within MLflow's limits.
         metrics: last value of each metric; finite.
         histories: metric → (step, value), of metrics that were measured several times; for a metric that is also in
             `metrics`, the last value is the same.
         texts, arrays: artifacts by file name.
-        status: status with which the run ends.
         seconds: time from its start to its end.
         dataset, fingerprint: dataset that the model was trained on, and its fingerprint; empty for a sweep.
     """
@@ -96,7 +94,6 @@ class CellTrial:
 
     Attributes:
         phase, asked, chosen: as in the `ShownTrial`.
-        status: how the trial ended.
         metrics: metrics of a trial that is ok; else empty.
         confusion: confusion matrix [true][observed]; None where the model has none.
     """
@@ -113,11 +110,7 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
     """Returns the nested run of a trial; its tags lack the parent's id, which is added later."""
     spec = trial.spec
     metrics = {name: value for name, value in result.metrics.items() if math.isfinite(value)}
-    costs = {
-        "wall_s": result.wall_s,
-        "peak_bytes": float(result.peak_bytes),
-        "iterations": float(result.iterations),
-    }
+    costs = {"wall_s": result.wall_s, "peak_bytes": float(result.peak_bytes), "iterations": float(result.iterations)}
     metrics.update((name, value) for name, value in costs.items() if math.isfinite(value))
     tags = {
         **_shared_tags(trial, kind="trial", key=spec.key, sweep=sweep),
@@ -151,10 +144,7 @@ def trial_record(trial: ShownTrial, result: TrialResult, *, sweep: str, environm
     return RunRecord(
         kind="trial",
         key=spec.key,
-        name=_cut(
-            BETWEEN.join((trial.label, trial.on, f"seed {spec.seed}")),
-            KEY_LIMIT,
-        ),
+        name=_cut(BETWEEN.join((trial.label, trial.on, f"seed {spec.seed}")), KEY_LIMIT),
         tags=_fitting(tags, TAG_LIMIT),
         params={**params_of(spec), "seed": str(spec.seed)},
         metrics={_key(name): value for name, value in metrics.items()},
@@ -179,11 +169,6 @@ def cell_record(shown: ShownTrial, trials: Iterable[CellTrial], *, sweep: str) -
 
     Only trials that are asked for are summarised, or all trials where none is asked for. Where some of these are report
     trials, only report trials are summarised, because a search has chosen its points by their scores.
-
-    Args:
-        shown: any trial of the cell.
-        trials: all trials of the cell.
-        sweep: name of the sweep.
     """
     spec, known = shown.spec, list(trials)
     asked = [trial for trial in known if trial.asked]
@@ -223,7 +208,6 @@ def _few(names: Iterable[str], *, searched: bool) -> list[str]:
     its comparison of runs opens with the first one.
 
     Args:
-        names: names of all metrics of the cell.
         searched: whether they are of a search, which is scored on dev items or on held-out labels.
     """
     shown = [name for name in names if metric_kind(name) not in _IN_THE_FILE_ALONE and not is_count(name)]

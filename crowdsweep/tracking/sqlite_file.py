@@ -27,11 +27,7 @@ _PATIENCE_S = 0.5
 
 
 class SqliteFile:
-    """A database file that the SQLAlchemy engines of this process write to.
-
-    Args:
-        path: path of the file, which must exist when `hasten` is called.
-    """
+    """A database file that the SQLAlchemy engines of this process write to; it exists when `hasten` is called."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

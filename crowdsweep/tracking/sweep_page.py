@@ -55,7 +55,6 @@ class SweepPage:
         description: paragraphs of Markdown that say what the sweep found.
         tags: facts about the sweep, such as numbers of trials.
         metrics: metrics of the best cell, where there is one dataset.
-        files: artifacts by name.
         cells: every cell that the sweep ever had, by key.
         compared: title of a comparison → keys of its cells, best first.
         params: hyper-parameters to show beside the scores.
@@ -96,7 +95,6 @@ def runs_link(experiment: str, *, viewed: bool) -> str:
     Without a workflow type in the link, MLflow 3 opens its pages for prompts and traces.
 
     Args:
-        experiment: id of the experiment.
         viewed: whether the experiment has the tag of `view`; a link to a missing view is an error.
     """
     return f"#/experiments/{experiment}/runs?{_TRAINING}" + (f"&viewStateShareKey={VIEW}" if viewed else "")
@@ -108,11 +106,7 @@ def experiments_link() -> str:
 
 
 def view(params: Sequence[str]) -> dict[str, str]:
-    """Returns the experiment tag that sets the initial view of its list of runs: filter, order and columns.
-
-    Args:
-        params: hyper-parameters to show as columns.
-    """
+    """Returns the experiment tag that sets the initial view of its list of runs: filter, order and columns."""
     shown = list(params)[:_MOST_COLUMNS]
     columns = [*(("metrics", name) for name in (SCORE, LOW, HIGH, RANK, SEARCHED)), ("params", "model")]
     columns += [("params", name) for name in shown]

@@ -23,36 +23,17 @@ _LOOK_S = 0.5
 
 @runtime_checkable
 class WaitingClient(Protocol):
-    """A client of MLflow that tells how long it has waited for an answer."""
+    """A client of MLflow that tells how long it has waited for an answer; see `MlflowConnection`."""
 
     @property
-    def waiting_s(self) -> float:
-        """Seconds since the request that MLflow has not answered yet; 0 where there is none."""
-        ...
-
+    def waiting_s(self) -> float: ...
     @property
-    def place(self) -> tuple[str, str]:
-        """Tracking URI without credentials, and the experiment's id."""
-        ...
-
-
-class StillWanted:
-    """Whether the caller still waits for the result."""
-
-    def __init__(self) -> None:
-        self._left = threading.Event()
-
-    def __bool__(self) -> bool:
-        return not self._left.is_set()
-
-    def leave(self) -> None:
-        """Marks that the caller no longer waits."""
-        self._left.set()
+    def place(self) -> tuple[str, str]: ...
 
 
 def with_time_limit(
     door: WaitingClient,
-    work: Callable[[StillWanted], _T],
+    work: Callable[[threading.Event], _T],
     *,
     silent_s: float = SILENT_S,
     given_up_s: float = GIVEN_UP_S,
@@ -60,21 +41,19 @@ def with_time_limit(
     """Runs `work` on a thread and returns its result. A thread that takes too long is abandoned.
 
     Args:
-        door: the client through which the work calls MLflow.
-        work: receives a `StillWanted`, to be checked between steps. It may raise anything, which is raised here again.
-        silent_s: seconds without an answer before a warning is logged.
-        given_up_s: seconds without an answer before the thread is abandoned.
+        work: receives an event that is set when nobody waits any more, to look at between steps. What it raises is
+            raised here again.
 
     Raises:
         TrackingFailed: MLflow has not answered for `given_up_s`.
     """
     done: list[_T] = []
     failed: list[BaseException] = []
-    goes_on = StillWanted()
+    abandoned = threading.Event()
 
     def do() -> None:
         try:
-            done.append(work(goes_on))
+            done.append(work(abandoned))
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             failed.append(error)
 
@@ -96,7 +75,7 @@ def with_time_limit(
                 )
             warned = waiting_s >= silent_s
     finally:
-        goes_on.leave()
+        abandoned.set()
     if failed:
         raise failed[0]
     return done[0]

@@ -67,11 +67,6 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> ServedEls
     """Checks that a database elsewhere can be served, and returns what to serve. It creates nothing there, because only
     a record names the place.
 
-    Args:
-        store: store of the sweep.
-        state: state of its record.
-        place: place as `place_elsewhere` returns it.
-
     Raises:
         BadInput: the database does not answer, is not MLflow's, or needs a name and a password that were not given.
     """
@@ -80,9 +75,7 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> ServedEls
     try:
         if file is not None:
             relocate_artifacts(file, whole=False)
-            found = experiment_in(file, state.config.get("tracking", {}).get("experiment") or state.name, VIEW_TAG)
-            runs = experiments_link() if found is None else runs_link(found[0], viewed=found[1])
-            return ServedElsewhere(uri=uri, artifacts=file.with_name(FOLDER), runs=runs)
+            return ServedElsewhere(uri=uri, artifacts=file.with_name(FOLDER), runs=runs_in(file, state))
         from crowdsweep.tracking.mlflow_reachable import check_tables  # noqa: PLC0415 - mlflow takes seconds to import
 
         check_tables(uri)
@@ -94,6 +87,13 @@ def served_elsewhere(store: Store, state: JournalState, place: str) -> ServedEls
     known = state.runs.get(place)
     runs = experiments_link() if known is None else runs_link(known.experiment_id, viewed=False)
     return ServedElsewhere(uri=uri, artifacts=Path.cwd() / _OF_MLFLOW, runs=runs, remote=True)
+
+
+def runs_in(database: Path, state: JournalState) -> str:
+    """Returns the link to a sweep's runs within the pages of a database's server, or to all experiments if it is not
+    known."""
+    found = experiment_in(database, state.config.get("tracking", {}).get("experiment") or state.name, VIEW_TAG)
+    return experiments_link() if found is None else runs_link(found[0], viewed=found[1])
 
 
 def server_words(state: JournalState, place: str) -> str:

@@ -23,16 +23,16 @@ from crowdsweep.record.shown_uri import redacted
 from crowdsweep.record.state import JournalState
 from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import driver_of
-from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, experiment_in, relocate_artifacts
+from crowdsweep.tracking.artifact_files import DatabaseBusy, NoDatabase, relocate_artifacts
 from crowdsweep.tracking.artifact_places import FOLDER
 from crowdsweep.tracking.guard_names import APP, ARTIFACTS, PARAMETER, REMOTE, TOKEN
-from crowdsweep.tracking.sweep_page import VIEW_TAG, experiments_link, runs_link
 from crowdsweep.tracking.tracked_elsewhere import (
     ServedElsewhere,
     address_of,
     is_of_a_server,
     mirror_words,
     place_elsewhere,
+    runs_in,
     served_elsewhere,
     server_words,
 )
@@ -167,15 +167,11 @@ def _why_none(store: Path, state: JournalState) -> str:
 
 
 def _relocated(store: Path, state: JournalState, database: Path, announce: Callable[[str], object]) -> str:
-    """Points a database's artifact locations to where the database is now; returns the link to the sweep's runs.
-
-    Raises:
-        BadInput: the database cannot be used; the message says whether to wait, to check the file, or to make another.
-    """
+    """Points a database's artifact locations to where the database is now; returns the link to the sweep's runs."""
     try:
         for named in relocate_artifacts(database, whole=True):
             announce(plain(f"not served, as it lies outside of {database.with_name(FOLDER)}: {named}"))
-        return _runs_of(state, database)
+        return runs_in(database, state)
     except DatabaseBusy as error:
         raise BadInput(
             f"{error}. The database is intact: a `run`, `mirror` or `ui` of this sweep may be running; wait until it "
@@ -188,20 +184,8 @@ def _relocated(store: Path, state: JournalState, database: Path, announce: Calla
         raise BadInput(f"{error}; check the disk, and the permissions of that file") from error
 
 
-def _runs_of(state: JournalState, database: Path) -> str:
-    """Returns the link to the sweep's runs within the server's pages, or to all experiments if it is not known."""
-    name = state.config.get("tracking", {}).get("experiment") or state.name
-    found = experiment_in(database, name, VIEW_TAG)
-    return experiments_link() if found is None else runs_link(found[0], viewed=found[1])
-
-
 def _open(link: str, folder: Path) -> None:
-    """Opens a browser with a file that redirects to a link, because all users of a machine can read command lines.
-
-    Args:
-        link: link with the token.
-        folder: folder that only its owner can read.
-    """
+    """Opens a browser with a file that redirects to a link, because all users of a machine can read command lines."""
     page = folder / "open.html"
     page.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">')
     webbrowser.open(page.as_uri())

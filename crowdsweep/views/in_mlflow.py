@@ -12,7 +12,8 @@ from crowdsweep.record.journal import read_journal, without_driver
 from crowdsweep.record.shown_uri import redacted, without_credentials
 from crowdsweep.record.store_uri import Store
 from crowdsweep.tracking.uri import has_place, recorded_uri, tracking_uri
-from crowdsweep.views.figures import heat_map, to_png
+from crowdsweep.views.figures.drawing import to_png
+from crowdsweep.views.figures.maps import heat_map
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import WRITTEN, written_files
 
@@ -29,8 +30,6 @@ def show_when_ended(
     command that makes up for it.
 
     Args:
-        found: the sweep.
-        files: its report.
         uri: MLflow's tracking URI from the sweep file; the record has it without secrets.
         lacks: what MLflow lacks already, in words: `3 trials`.
     """
@@ -72,9 +71,7 @@ def mirror(store: Store, uri: str | None, tell: Callable[[str], object]) -> None
     """Rebuilds a sweep in MLflow from its record: its page, and whatever is missing or incomplete.
 
     Args:
-        store: store of the sweep.
         uri: MLflow's tracking URI; the sweep's own where it is None.
-        tell: receives messages on what was done.
 
     Raises:
         JournalError: there is no sweep in that folder.

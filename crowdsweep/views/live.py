@@ -50,11 +50,9 @@ def live_report(
     without a word. The last page does not reload itself.
 
     Args:
-        store: store of the sweep.
         announce: called with the page's path once the first page has been written.
         every: least seconds between two looks at the record. The pause is also at least four times the processor time
             of the last look and its page.
-        sleep: waits so many seconds.
         latest: returns what the driver says of this moment; None where it says nothing, and only the record has news.
 
     Returns:
@@ -82,11 +80,9 @@ class LivePage:
     final report is written.
 
     Args:
-        store: store of the sweep.
         look: returns the current state of the journal.
         slots: returns how many batches can run at once.
         tell: receives a message with the page's address, once there is one, in another thread.
-        clock: seconds, monotonic.
     """
 
     def __init__(
@@ -176,11 +172,7 @@ class LivePage:
 
 
 def follow(store: str) -> None:
-    """Writes the page of a sweep, in a process of its own, until the sweep's driver says that it ends or is gone.
-
-    Args:
-        store: store of the sweep, as a person would write it.
-    """
+    """Writes the page of a sweep, in a process of its own, until the sweep's driver says that it ends or is gone."""
     os.nice(_NICE)
     latest: list[SweepSnapshot | None] = [None]
 

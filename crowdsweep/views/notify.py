@@ -82,8 +82,6 @@ def message_of(store: Store, name: str, error: str = "") -> Message:
     each dataset so far. `text` has the same as a sentence, which chats show.
 
     Args:
-        store: store of the sweep.
-        name: name of the sweep.
         error: kind of the error that ended the run; empty where none did.
     """
     from crowdsweep.analysis.status import sweep_status  # noqa: PLC0415 - no trial waits for statistics
@@ -111,11 +109,6 @@ def send_notifications(
 ) -> list[str]:
     """Notifies all targets, and returns in words which could not be notified. Never raises, and ends after 25 seconds
     or at Ctrl-C.
-
-    Args:
-        targets: the targets.
-        message: the message.
-        sleep: waits so many seconds between two tries.
     """
     content = json.dumps(message, ensure_ascii=False).encode()
     tasks: list[tuple[str, Callable[[], str]]] = []  # a host and a command may have one name

@@ -14,8 +14,8 @@ from crowdsweep.files.csv_files import to_csv
 from crowdsweep.files.owned import replace_files
 from crowdsweep.paths import is_file
 from crowdsweep.record.fetched import as_folder, files_of
-from crowdsweep.record.kept_arrays import FOLDER, without_files
-from crowdsweep.record.store_files import STORE, STUDY_FILE
+from crowdsweep.record.kept_arrays import without_files
+from crowdsweep.record.store_files import ARTIFACTS, STORE, STUDY_FILE
 from crowdsweep.record.store_uri import Store
 from crowdsweep.views.figures.of_report import pictures
 from crowdsweep.views.page.page import render_page
@@ -98,7 +98,7 @@ def put_in_store(found: AnalysedSweep, files: Mapping[str, bytes]) -> None:
         _log.warning(
             "%s: files of %d trials are missing from %s, so intervals and tests do without them. `crowdsweep repair "
             "%s`, then run the same sweep again, which runs those trials again",
-            *(store, gone, store / FOLDER, store),
+            *(store, gone, store / ARTIFACTS, store),
         )
 
 

@@ -5,7 +5,8 @@ from journals import folded, made_up_sweep, made_up_trials
 
 from crowdsweep.analysis.cost_front import CostPoint, cost_front
 from crowdsweep.analysis.sweep import comparison_of
-from crowdsweep.views.figures import score_against_seconds, to_svg
+from crowdsweep.views.figures.costs import score_against_seconds
+from crowdsweep.views.figures.drawing import to_svg
 
 
 def points(metric: str, *models: tuple[str, float, float]) -> list[CostPoint]:

@@ -12,7 +12,8 @@ from rich.console import Console
 from crowdsweep.errors import UnknownName, plain
 from crowdsweep.files.csv_files import to_csv
 from crowdsweep.metrics.intervals import estimate
-from crowdsweep.views.figures import Bar, means_with_intervals, to_svg
+from crowdsweep.views.figures.bars import Bar, means_with_intervals
+from crowdsweep.views.figures.drawing import to_svg
 from crowdsweep.views.tables.texts import to_latex, to_markdown
 from crowdsweep.views.terminal.live import ConsoleMirror
 

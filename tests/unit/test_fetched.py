@@ -17,7 +17,6 @@ NAMES = ("a.csv", "b.csv", "says.yaml", "inner/c.bin")
 KIND = Kind(
     name="things",
     may_write=lambda name: name in NAMES,
-    adopted=lambda folder, where: (),
     folders=("inner",),
     last=("says.yaml",),
 )

@@ -24,7 +24,7 @@ from crowdsweep.record.objects import Objects
 from crowdsweep.views.figures.drawing import PALETTE, line_style, plain_line_style
 from crowdsweep.views.figures.maps import _HEAT, _WRONG
 from crowdsweep.views.figures.of_report import figures_of
-from crowdsweep.views.papers.figure_files import formats_of, write_figures
+from crowdsweep.views.papers import formats_of, write_figures
 from crowdsweep.views.report_files import write_report
 
 NAMES = ["ranks", "means-birds", "means-cats", "search-cmm-2-50-1-x-input-birds", "cost-birds"]

@@ -14,10 +14,11 @@ from crowdsweep.analysis.searches import SearchedPoints
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.studies.axis import log_spaced
 from crowdsweep.studies.contract import Curve, CurveLine
-from crowdsweep.views.figures import Bar, curve, means_with_intervals, search_curve, slices, to_svg
-from crowdsweep.views.figures.drawing import ACCENT, margin_of
+from crowdsweep.views.figures.bars import Bar, means_with_intervals
+from crowdsweep.views.figures.curves import curve
+from crowdsweep.views.figures.drawing import ACCENT, margin_of, to_svg
 from crowdsweep.views.figures.scales import log_ticks, number_text, placed
-from crowdsweep.views.figures.searches import parallel_coordinates
+from crowdsweep.views.figures.searches import parallel_coordinates, search_curve, slices
 
 SEARCHED = SearchedPoints(
     numbers=[0, 1, 2, 3],

@@ -16,24 +16,11 @@ from crowdsweep.analysis.ranks import CriticalDifference
 from crowdsweep.analysis.searches import SearchedPoints
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.studies.contract import Curve, CurveLine
-from crowdsweep.views.figures import (
-    Bar,
-    annotator_map,
-    cluster_labels,
-    curve,
-    heat_map,
-    importances,
-    item_map,
-    mean_ranks,
-    means_with_intervals,
-    parallel_coordinates,
-    search_curve,
-    slices,
-    to_png,
-    to_svg,
-    training_curves,
-)
-from crowdsweep.views.figures.drawing import spread_out, style, to_file
+from crowdsweep.views.figures.bars import Bar, mean_ranks, means_with_intervals
+from crowdsweep.views.figures.curves import curve, training_curves
+from crowdsweep.views.figures.drawing import spread_out, style, to_file, to_png, to_svg
+from crowdsweep.views.figures.maps import annotator_map, cluster_labels, heat_map, item_map
+from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices
 
 
 def _bar(label: str, mean: float, **settings: object) -> Bar:
@@ -135,7 +122,8 @@ def test_drawing_leaves_no_trace() -> None:
 
 def test_pyplot_is_never_imported() -> None:
     code = (
-        "import sys; from crowdsweep.views.figures import *; to_svg(heat_map([[1, 0], [0, 1]]), 'a', 'b');"
+        "import sys; from crowdsweep.views.figures.drawing import to_svg; "
+        "from crowdsweep.views.figures.maps import heat_map; to_svg(heat_map([[1, 0], [0, 1]]), 'a', 'b');"
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -14,8 +14,8 @@ from crowdsweep.analysis.phrases import intervals_over
 from crowdsweep.analysis.sweep import analysed
 from crowdsweep.metrics.shown import show_interval, show_score
 from crowdsweep.record.journal import read_journal
-from crowdsweep.record.kept_arrays import FOLDER
 from crowdsweep.record.result import TrialResult
+from crowdsweep.record.store_files import ARTIFACTS
 from crowdsweep.sweepfile.read import parse_sweep
 from crowdsweep.views.report_files import write_report
 
@@ -102,7 +102,7 @@ def test_without_the_scores_of_items_the_report_says_that_seeds_alone_vary(tmp_p
     """As in a record of before they were kept."""
     store = sweep(tmp_path, [{"name": write_votes(tmp_path / "votes"), "redundancy": 3}])
     assert block_of(store).varies == ["seeds and items"]
-    for file in (store / FOLDER).iterdir():
+    for file in (store / ARTIFACTS).iterdir():
         file.unlink()
     block = block_of(store)
     assert block.varies == ["seeds"]

@@ -16,7 +16,7 @@ from crowdsweep.files.manifest import LIST_FILE, Manifest
 from crowdsweep.files.owned import Kind, check_owned, replace_files, replaced
 
 OURS = ("one", "two", "three", "inner/four", "what.yaml")
-KIND = Kind(name="trial", may_write=OURS.__contains__, adopted=lambda *_: (), folders=("inner",), last=("what.yaml",))
+KIND = Kind(name="trial", may_write=OURS.__contains__, folders=("inner",), last=("what.yaml",))
 FIRST = {"one": b"1", "two": b"2", "what.yaml": b"first"}
 SECOND = {"one": b"11", "three": b"3", "what.yaml": b"second"}
 

@@ -16,7 +16,8 @@ from crowdsweep.analysis.ranks import mean_ranks as ranked
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.metrics.rank_tests import critical_difference, friedman_test, not_different
 from crowdsweep.record.journal import Journal
-from crowdsweep.views.figures import figures_of, mean_ranks
+from crowdsweep.views.figures.bars import mean_ranks
+from crowdsweep.views.figures.of_report import figures_of
 from crowdsweep.views.page.page import render_page
 
 
@@ -101,7 +102,7 @@ def test_from_five_datasets_on_the_figure_says_which_models_differ(tmp_path: Pat
     assert ranks.critical is not None
     assert ranks.critical.difference == pytest.approx(1.353, abs=5e-4)
     assert ranks.critical.joined == [(1, 2)]
-    figure = figures_of(found).ranks
+    figure = next(iter(figures_of(found).of("ranks")), None)
     assert figure is not None
     assert "Nemenyi" in figure.caption
     assert "(Benavoli et al., 2016)" in figure.caption
@@ -114,7 +115,7 @@ def test_from_five_datasets_on_the_figure_says_which_models_differ(tmp_path: Pat
 def test_of_four_datasets_the_page_says_that_they_are_too_few(tmp_path: Path) -> None:
     found = sweep_of(tmp_path, 4)
     assert "No critical difference of ranks: it takes at least five datasets, these are 4." in render_page(found)
-    figure = figures_of(found).ranks
+    figure = next(iter(figures_of(found).of("ranks")), None)
     assert figure is not None
     assert "Nemenyi" not in figure.caption
 

@@ -15,7 +15,7 @@ from crowdsweep.record.plan_record import CellRecord
 from crowdsweep.record.result import Status, StoppedEarly
 from crowdsweep.record.shown import shown_trials
 from crowdsweep.tracking.run_records import trial_record
-from crowdsweep.views.figures import stopped_curves
+from crowdsweep.views.figures.searches import stopped_curves
 from crowdsweep.views.report_files import write_report
 
 SEARCH = CellRecord(key="s", label="cmm", dataset="d", metric="dev_accuracy", goal="maximize", points=4)

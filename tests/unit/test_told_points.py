@@ -10,7 +10,11 @@ import pytest
 
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.studies.contract import Curve, CurveLine
-from crowdsweep.views.figures import Bar, curve, heat_map, means_with_intervals, search_curve, to_svg, training_curves
+from crowdsweep.views.figures.bars import Bar, means_with_intervals
+from crowdsweep.views.figures.curves import curve, training_curves
+from crowdsweep.views.figures.drawing import to_svg
+from crowdsweep.views.figures.maps import heat_map
+from crowdsweep.views.figures.searches import search_curve
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from crowdsweep.analysis.compare import DatasetComparison
-from crowdsweep.analysis.counted_trials import Place, counted_results
+from crowdsweep.analysis.counted_trials import counted_results
 from crowdsweep.metrics.metric_table import ACCURACY, SPLITS, metric_kind
 from crowdsweep.record.array_names import BASELINES, HISTOGRAM, MARGINAL, UNIFORM
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.kept_arrays import arrays_of
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import Place
 from crowdsweep.record.state import JournalState
 
 MetricValues = Mapping[tuple[str, str], float]
@@ -27,9 +28,9 @@ _NAMES = (MARGINAL, UNIFORM, HISTOGRAM)
 def baseline_values(state: JournalState, trials: Iterable[ShownTrial], rows: Rows) -> dict[Place, MetricValues]:
     """Returns (dataset, parameters) → baseline scores, for datasets whose trials stored any."""
     kept: dict[Place, dict[int, Artifact]] = {}
-    for one in counted_results(state, trials):
-        if BASELINES in one.result.kept:
-            kept.setdefault(one.place, {}).setdefault(one.spec.seed, one.result.kept[BASELINES])
+    for trial, result in counted_results(state, trials):
+        if BASELINES in result.kept:
+            kept.setdefault(trial.spec.place, {}).setdefault(trial.spec.seed, result.kept[BASELINES])
     arrays = arrays_of(rows, (one for seeds in kept.values() for one in seeds.values()))
     found: dict[Place, MetricValues] = {}
     for place, seeds in kept.items():

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from crowdsweep.analysis.compare import Comparison
-from crowdsweep.analysis.counted_trials import Place, counted_results
+from crowdsweep.analysis.counted_trials import counted_results
 from crowdsweep.record.array_names import CLASSES
 from crowdsweep.record.kept_arrays import array_of
 from crowdsweep.record.result import CROWD_CONFUSION
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place, canonical_json
 from crowdsweep.record.state import JournalState
 
 
@@ -50,17 +50,15 @@ def crowd_matrices(
 ) -> list[CrowdMatrix]:
     """Returns the crowd's confusion matrix on each dataset that has one, of the best ranked model that estimates it."""
     by_cell: dict[tuple[str, str, str, str], list[Any]] = {}
-    names: dict[Place, Sequence[str]] = {
-        (row.dataset, canonical_json(dict(row.dataset_params))): row.class_names for row in state.plan.datasets
-    }
-    for one in counted_results(state, trials):
-        result, place = one.result, one.place
+    names: dict[Place, Sequence[str]] = {row.place: row.class_names for row in state.plan.datasets}
+    for trial, result in counted_results(state, trials):
+        place = trial.spec.place
         matrix: Any = result.confusion
         if matrix is None and CROWD_CONFUSION in result.kept:
             matrix = array_of(rows, result.kept[CROWD_CONFUSION])
         if matrix is not None:
-            point = canonical_json(dict(one.spec.point))
-            by_cell.setdefault((*place, one.label, point), []).append(matrix)
+            point = canonical_json(dict(trial.spec.point))
+            by_cell.setdefault((*place, trial.label, point), []).append(matrix)
         if not names.get(place) and CLASSES in result.kept:
             known = array_of(rows, result.kept[CLASSES])
             names[place] = [] if known is None else known.tolist()

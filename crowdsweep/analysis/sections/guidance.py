@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from crowdsweep.analysis.compare import DatasetComparison
-from crowdsweep.analysis.counted_trials import Place, counted_results, scores_of
+from crowdsweep.analysis.counted_trials import counted_results, scores_of
 from crowdsweep.analysis.kept_arrays import KeptScores
 from crowdsweep.analysis.paired import SideBySide, side_by_side
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import Place
 from crowdsweep.record.state import JournalState
 
 PLAIN = "pd"
@@ -32,8 +33,6 @@ class GuidedPrediction:
     """Comparison of a guided model's prediction with another one.
 
     Attributes:
-        model: label of the guided model.
-        use: projection of its prediction.
         plain: label of the plain classifier that it is compared with; empty where it is compared with its own
             unprojected prediction.
         scores: scores of both predictions, this one first.
@@ -47,13 +46,7 @@ class GuidedPrediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Guidance:
-    """Effect of guidance on one dataset.
-
-    Attributes:
-        dataset: title of the dataset's comparison.
-        metric: the metric that compares.
-        predictions: comparisons of predictions.
-    """
+    """Effect of guidance on one dataset."""
 
     dataset: str
     metric: str
@@ -102,10 +95,9 @@ def guidance_of(
 
 def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> dict[Place, dict[str, _Runs]]:
     found: dict[Place, dict[str, _Runs]] = {}
-    for one in counted_results(state, trials):
-        models = found.setdefault(one.place, {})
-        runs = models.setdefault(one.label, _Runs(one.label, one.spec.model, one.spec.params))
-        runs.key[one.spec.seed] = one.spec.key
+    for trial, _ in counted_results(state, trials):
+        spec, models = trial.spec, found.setdefault(trial.spec.place, {})
+        models.setdefault(trial.label, _Runs(trial.label, spec.model, spec.params)).key[spec.seed] = spec.key
     return found
 
 

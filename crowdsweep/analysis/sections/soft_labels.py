@@ -50,7 +50,6 @@ class SoftLabels:
     Attributes:
         dataset: the dataset with its parameters, in words.
         metric: the accuracy that compares: on test items, else on dev items.
-        pairs: each `mtl` model with its `stl` model.
     """
 
     dataset: str
@@ -94,11 +93,12 @@ def _ran(state: JournalState, trials: Iterable[ShownTrial]) -> Mapping[str, tupl
     """Returns dataset → (the accuracy that compares, label → trials of that model)."""
     found: dict[str, tuple[str, dict[str, _Runs]]] = {}
     among = {row.dataset for row in state.plan.datasets}
-    for one in counted_results(state, trials):
-        metric = next((name for name in ("test_accuracy", "dev_accuracy") if name in one.result.metrics), None)
-        if one.spec.model in ("stl", "mtl") and metric is not None:
-            _, models = found.setdefault(describe_dataset(*one.place, among), (metric, {}))
-            models.setdefault(one.label, _Runs(one.trial)).key[one.spec.seed] = one.spec.key
+    for trial, result in counted_results(state, trials):
+        spec = trial.spec
+        metric = next((name for name in ("test_accuracy", "dev_accuracy") if name in result.metrics), None)
+        if spec.model in ("stl", "mtl") and metric is not None:
+            _, models = found.setdefault(describe_dataset(*spec.place, among), (metric, {}))
+            models.setdefault(trial.label, _Runs(trial)).key[spec.seed] = spec.key
     return found
 
 

@@ -15,7 +15,6 @@ class StoppedFits:
     """Fits of one search, some of which were stopped early.
 
     Attributes:
-        metric: metric of the curves.
         whole: curves of the fits that were not stopped.
         stopped: curves of the stopped fits, up to their last step.
         steps: total number of epochs or EM steps.

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.record.shown import ShownTrial
-from crowdsweep.record.spec import canonical_json
+from crowdsweep.record.spec import Place
 from crowdsweep.record.state import JournalState
 
 Steps = Sequence[tuple[int, float]]
@@ -19,7 +18,6 @@ def training_curves(
     """Returns (dataset, parameters) → curves, leaving out curves of fewer than two steps.
 
     Args:
-        state, trials: state of the sweep, and its shown trials.
         searched: whether to return curves of search trials, in place of those of trials that the report counts.
     """
     found: dict[Place, Curves] = {}
@@ -27,7 +25,6 @@ def training_curves(
         result = state.results.get(trial.spec.key)
         counts = trial.spec.phase == "search" if searched else trial.chosen
         if counts and result is not None and result.watched and len(result.curve) > 1:
-            place = trial.spec.dataset, canonical_json(dict(trial.spec.dataset_params))
-            models = found.setdefault(place, {}).setdefault(result.watched, {})
+            models = found.setdefault(trial.spec.place, {}).setdefault(result.watched, {})
             models.setdefault(trial.label, []).append(result.curve)
     return found

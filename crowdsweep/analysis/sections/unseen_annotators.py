@@ -8,11 +8,11 @@ other labels (Algorithm 4 of Weerasooriya, Ororbia and Homan).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.kept_arrays import first_seeds
 from crowdsweep.metrics.intervals import Estimate, estimate
 from crowdsweep.record.rows import Rows
 from crowdsweep.record.shown import ShownTrial
+from crowdsweep.record.spec import Place
 from crowdsweep.record.state import JournalState
 
 LOGLIK = "unseen_loglik"
@@ -23,8 +23,6 @@ class UnseenAnnotators:
     """Predictions for the annotators that one model left out of training, at its first seed.
 
     Attributes:
-        model: label of the model.
-        n_annotators: number of left-out annotators.
         as_mean, inferred: log-probability of a label in nats, as estimates over the annotators: under the mean of the
             known annotators, and under what the model inferred of this annotator.
         gain: estimate of `inferred` minus `as_mean`, over the annotators.

@@ -14,7 +14,7 @@ from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.wording import goal_of
 from crowdsweep.record.naming import dataset_words
 from crowdsweep.record.plan_record import PlanRecord
-from crowdsweep.record.spec import Phase, TrialSpec, canonical_json
+from crowdsweep.record.spec import Phase, Place, TrialSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +43,7 @@ class _Cell:
 
 
 class BestByDataset:
-    """Running sums of metrics, from which the best cell of each dataset is found.
-
-    Args:
-        config: the sweep file, with every default.
-        plan: the plan of the sweep.
-    """
+    """Running sums of metrics, from which the best cell of each dataset is found."""
 
     def __init__(self, config: Mapping[str, Any], plan: PlanRecord) -> None:
         wanted = config.get("metric")
@@ -57,10 +52,10 @@ class BestByDataset:
         cells = [*plan.cells, *plan.searches]
         self._saw_gold = {cell.key for cell in cells if cell.sees_gold}
         self._searched_for = {cell.key: cell.metric for cell in plan.searches}
-        self._gold = {_place(row.dataset, row.dataset_params): row.gold for row in plan.datasets}
+        self._gold = {row.place: row.gold for row in plan.datasets}
         self._among = {row.dataset for row in plan.datasets}
-        self._names: dict[str, str] = {}
-        self._cells: dict[str, dict[tuple[Phase, str, str], _Cell]] = {}
+        self._names: dict[Place, str] = {}
+        self._cells: dict[Place, dict[tuple[Phase, str, str], _Cell]] = {}
 
     def expect(self, spec: TrialSpec, label: str, search: str) -> None:
         """Registers a trial before it has run.
@@ -68,7 +63,7 @@ class BestByDataset:
         The order matters: the first registered re-scored point with a successful trial represents its search.
         """
         if (search or spec.cell_key) not in self._saw_gold:
-            place = _place(spec.dataset, spec.dataset_params)
+            place = spec.place
             if place not in self._names:
                 self._names[place] = dataset_words(spec.dataset, spec.dataset_params, self._among)
             cells = self._cells.setdefault(place, {})
@@ -76,7 +71,7 @@ class BestByDataset:
 
     def add(self, spec: TrialSpec, search: str, metrics: Mapping[str, float]) -> None:
         """Adds the metrics of a registered trial that succeeded."""
-        cells = self._cells.get(_place(spec.dataset, spec.dataset_params), {})
+        cells = self._cells.get(spec.place, {})
         cell = cells.get((spec.phase, search, spec.cell_key))
         if cell is not None:
             for name, value in metrics.items():
@@ -88,7 +83,7 @@ class BestByDataset:
         bests = ((self._names[place], self._best(place, list(cells.values()))) for place, cells in self._cells.items())
         return {dataset: best for dataset, best in bests if best is not None}
 
-    def _best(self, place: str, cells: Sequence[_Cell]) -> Best | None:
+    def _best(self, place: Place, cells: Sequence[_Cell]) -> Best | None:
         scored = [cell for cell in cells if cell.counts]
         reported: dict[str, _Cell] = {}  # the first point of each search, and every fixed point
         for number, cell in enumerate(scored):
@@ -108,7 +103,3 @@ class BestByDataset:
         best = (max if goal == "maximize" else min)(able, key=lambda cell: cell.mean(metric))
         value, seeds = best.mean(metric), best.counts[metric]
         return Best(model=best.model, metric=metric, value=value, seeds=seeds, phase=best.phase)
-
-
-def _place(dataset: str, params: Mapping[str, Any]) -> str:
-    return f"{dataset} {canonical_json(dict(params))}"

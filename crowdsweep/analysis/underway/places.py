@@ -12,8 +12,6 @@ class PlaceOfTrials:
     """Trials that ran on one device of one host.
 
     Attributes:
-        host, device: the host and its device.
-        ended, failed: number of trials that ended, and of those that failed among them.
         seconds: total seconds of the trials, where each counts with its share of its batch.
         peak_bytes: highest peak memory of a process.
     """

@@ -26,8 +26,9 @@ from crowdsweep.record.naming import dataset_words
 from crowdsweep.record.plan_record import PlanRecord
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.shown import ShownTrial, one_each, shown_trials
-from crowdsweep.record.spec import TrialSpec, canonical_json
+from crowdsweep.record.spec import Place, TrialSpec
 from crowdsweep.record.state import JournalState
+from crowdsweep.units import clock_words, left_words
 
 LAST_FAILURES = 3
 _ANY: Cell = ("", "")
@@ -38,8 +39,6 @@ class AskedTrial:
     """A trial that the sweep asks for.
 
     Attributes:
-        spec: the trial.
-        label: label of its model.
         dataset: the dataset with its parameters, in words.
         search: key of the search that it belongs to; empty where its point is fixed.
         metric: the metric that is scored during training.
@@ -58,7 +57,6 @@ class Progress:
     Args:
         look: returns the current state of the journal, for a sweep that is resumed; None where there is no journal to
             read.
-        clock: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -84,7 +82,7 @@ class Progress:
         self._known: Counter[Cell] = Counter()  # cell → trials asked for so far
         self._done: Counter[Cell] = Counter()
         self._among: set[str] = set()
-        self._named: dict[tuple[str, str], str] = {}  # (dataset, parameters) → the same in words
+        self._named: dict[Place, str] = {}  # the same in words
         self._asked: dict[str, AskedTrial] = {}
         self._earlier: Mapping[str, TrialResult] = {}
         self._outcome: dict[str, Status] = {}
@@ -95,7 +93,6 @@ class Progress:
         """Begins from a journal: takes its plan, and the trials that its sweep asks for now with their results.
 
         Args:
-            state: state of the sweep, from its journal.
             shown: `shown_trials` of the state, where they are known already.
         """
         self.name, self.status = state.name, state.status
@@ -144,6 +141,11 @@ class Progress:
             return Remaining(shown_s, why)
         less_s, more_s = self._work.margins(later, gone_s)
         return Remaining(max(0.0, shown_s - less_s), why, shown_s + more_s)
+
+    def times(self) -> tuple[str, str]:
+        """Returns the elapsed and the remaining time in words, and why the remaining time is more than said before."""
+        gone, left = f"{clock_words(self.elapsed_s)} elapsed", self.left()
+        return (gone, "") if left is None else (f"{gone}, {left_words(left.seconds, left.most_s)} left", left.why)
 
     def _not_proposed(self, cell: Cell) -> int:
         """Returns at most how many trials of a cell are yet to be asked for."""
@@ -239,10 +241,9 @@ class Progress:
         return f"{longest[0]} on {longest[1]} takes long" if longest else "trials take longer"
 
     def _ask(self, spec: TrialSpec, label: str, search: str) -> None:
-        place = spec.dataset, canonical_json(dict(spec.dataset_params))
-        if (dataset := self._named.get(place)) is None:
+        if (dataset := self._named.get(spec.place)) is None:
             dataset = dataset_words(spec.dataset, spec.dataset_params, self._among)
-            self._named[place] = dataset
+            self._named[spec.place] = dataset
         metric = self._metrics.get(search or spec.cell_key, "score")
         fresh = spec.key not in self._asked
         self._asked[spec.key] = AskedTrial(spec=spec, label=label, dataset=dataset, search=search, metric=metric)

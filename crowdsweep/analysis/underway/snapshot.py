@@ -10,7 +10,6 @@ from typing import Any
 from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.record.events import BatchLost, Event, TrialFinished, TrialProgressed, TrialStarted
 from crowdsweep.record.state import JournalState
-from crowdsweep.units import clock_words, left_words
 
 _LONGEST = 60  # points of a learning curve; a longer curve is thinned to every second point
 _MOST = 60  # running trials in a snapshot
@@ -22,9 +21,7 @@ class RunningTrial:
 
     Attributes:
         model, dataset: label of the model; the dataset with its parameters, in words.
-        seed: seed of the trial.
         slot: the engine's name for the slot; empty where the engine has not reported it.
-        metric: metric of the curve.
         step: the last reported step, from 1; 0 before the first report.
         curve: (step, score) pairs so far.
     """
@@ -44,7 +41,6 @@ class BusySlot:
 
     Attributes:
         slot, model, dataset, metric: as for `RunningTrial`.
-        trials: number of trials.
         first_step, last_step: lowest and highest step that any of the trials has reached; 0 before the first report.
         score: mean of the trials' latest scores; None where no trial has a score.
     """
@@ -123,12 +119,7 @@ def _trial_of(fields_of_json: dict[str, Any]) -> RunningTrial:
 
 
 class SweepFollower:
-    """Follows a sweep event by event.
-
-    Args:
-        look: returns the current state of the journal, for a sweep that is resumed.
-        clock: monotonic clock, in seconds.
-    """
+    """Follows a sweep event by event."""
 
     def __init__(self, look: Callable[[], JournalState], clock: Callable[[], float] = time.monotonic) -> None:
         self._progress = Progress(look, clock)
@@ -155,18 +146,12 @@ class SweepFollower:
                 pass
 
     def now(self, slots: int) -> SweepSnapshot:
-        """Returns the snapshot at this moment.
-
-        Args:
-            slots: number of batches that can run at once.
-        """
-        left = self._progress.left()
-        gone = f"{clock_words(self._progress.elapsed_s)} elapsed"
+        """Returns the snapshot at this moment."""
         running = [self._running(key) for key in list(self._progress.running)[:_MOST]]
         return SweepSnapshot(
             slots=slots,
             lost=self._progress.lost,
-            times=gone if left is None else f"{gone}, {left_words(left.seconds, left.most_s)} left",
+            times=self._progress.times()[0],
             running=[trial for trial in running if trial is not None],
         )
 

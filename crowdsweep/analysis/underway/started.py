@@ -22,7 +22,6 @@ def started_store(
     Args:
         given: as for `asked_store`.
         tell: receives a message on what the function waits for, or on which sweep is the latest.
-        sleep: waits for a number of seconds.
 
     Raises:
         BadInput, JournalError: there is no such folder, or no sweep in it, and none has begun meanwhile.

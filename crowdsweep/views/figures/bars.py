@@ -10,7 +10,17 @@ from crowdsweep.analysis.ranks import CriticalDifference
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.shown import score_words, show_score
 from crowdsweep.metrics.wording import is_share, readable, words
-from crowdsweep.views.figures.drawing import ACCENT, INK, PALETTE, WIDTH, grid, margin_of, round_ticks, scale_of, style
+from crowdsweep.views.figures.drawing import (
+    ACCENT,
+    INK,
+    PALETTE,
+    WIDTH,
+    grid,
+    margin_of,
+    new_figure,
+    round_ticks,
+    scale_of,
+)
 from crowdsweep.views.figures.hover import HoverFigure
 
 _BELOW = 0.24  # distance of the seeds' values below their line
@@ -21,11 +31,8 @@ class Bar:
     """One line of a mean-with-interval plot.
 
     Attributes:
-        label: the model.
-        estimate: its mean and interval.
         values: its value for every seed.
         apart: whether it saw gold; its dot is hollow then.
-        printed: the published value.
         text: the mean as text, at the right end of the line.
     """
 
@@ -47,9 +54,7 @@ def means_with_intervals(bars: Sequence[Bar], metric: str) -> Figure:
     scale = 100.0 if is_share(metric) else 1.0
     low, high = _limits(bars)
     off = [bar.label for bar in bars if not low <= bar.estimate.mean <= high]
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, 0.8 + 0.3 * len(bars)))
-        axes = figure.subplots()
+    with new_figure(WIDTH, 0.8 + 0.3 * len(bars)) as (figure, axes):
         for height, bar in enumerate(reversed(bars)):
             _draw_bar(axes, height, bar, scale, low, high)
             _tell_bar(figure, axes, height, bar, metric)
@@ -75,9 +80,7 @@ def mean_ranks(ranks: Mapping[str, Sequence[float]], critical: CriticalDifferenc
         ranks: model → its rank on each dataset, best first.
         critical: the critical difference, and the groups of models that it joins.
     """
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, 0.8 + 0.3 * len(ranks)))
-        axes = figure.subplots()
+    with new_figure(WIDTH, 0.8 + 0.3 * len(ranks)) as (figure, axes):
         for height, (model, own) in enumerate(reversed(list(ranks.items()))):
             mean = sum(own) / len(own)
             figure.tell(axes, [mean], [height], [f"{model}\nmean rank {mean:.1f} on {len(own)}"])

@@ -9,8 +9,7 @@ from crowdsweep.analysis.cost_front import CostPoint
 from crowdsweep.metrics.shown import show_score
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.units import show_seconds
-from crowdsweep.views.figures.drawing import ACCENT, INK, WIDTH, grid, margin_of, round_ticks, scale_of, style
-from crowdsweep.views.figures.hover import HoverFigure
+from crowdsweep.views.figures.drawing import ACCENT, INK, WIDTH, grid, margin_of, new_figure, round_ticks, scale_of
 from crowdsweep.views.figures.scales import log_ticks
 
 _MOST_NAMES = 10  # with more models, only those on the front are named
@@ -29,9 +28,7 @@ def score_against_seconds(points: Sequence[CostPoint], metric: str) -> Figure:
     low, high = scale_of([point.score.mean for point in points], halves)
     margin = margin_of(low, high, 0.12)
     front = [point for point in points if point.on_front]
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, 2.6))
-        axes = figure.subplots()
+    with new_figure(WIDTH, 2.6) as (figure, axes):
         axes.set_ylim(scale * (low - margin), scale * (high + margin))
         axes.step(
             [log10(point.seconds) for point in front],

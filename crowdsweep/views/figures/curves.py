@@ -21,13 +21,12 @@ from crowdsweep.views.figures.drawing import (
     line_style,
     margin_of,
     name_lines,
+    new_figure,
     plain_line_style,
     reference_style,
     round_ticks,
     scale_of,
-    style,
 )
-from crowdsweep.views.figures.hover import HoverFigure
 
 _LETTER = 5.5  # width of a tick's digit in points
 
@@ -38,9 +37,7 @@ def curve(drawn: Curve) -> Figure:
     are all far from the other lines is off the scale, and the axis label names it."""
     scale = 100.0 if drawn.percent else 1.0
     lines, off = _on_the_scale(drawn.lines)
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, max(2.8, 0.8 + 0.16 * len(lines))))
-        axes = figure.subplots()
+    with new_figure(WIDTH, max(2.8, 0.8 + 0.16 * len(lines))) as (figure, axes):
         figure.zooms(axes)
         own = [line for line in lines if not line.reference]
         ends: list[LineEnd] = []
@@ -65,9 +62,7 @@ def curve(drawn: Curve) -> Figure:
 def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figure:
     """Draws a metric of dev items over the steps of training: a pale line for every fit, named by its model."""
     scale = 100.0 if is_share(metric) else 1.0
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, max(2.6, 0.8 + 0.16 * len(curves))))
-        axes = figure.subplots()
+    with new_figure(WIDTH, max(2.6, 0.8 + 0.16 * len(curves))) as (figure, axes):
         figure.zooms(axes)
         ends: list[LineEnd] = []
         for place, (label, fits) in enumerate(curves.items()):
@@ -77,14 +72,7 @@ def training_curves(curves: Mapping[str, Sequence[Steps]], metric: str) -> Figur
                 heights = [scale * score for score in scores]
                 hover_texts = [f"{label}\nstep {step:,}\n{score_words(score, metric)}" for step, score in fit]
                 figure.tell(axes, steps, heights, hover_texts)
-                axes.plot(
-                    steps,
-                    heights,
-                    color=looks["color"],
-                    linestyle=looks["linestyle"],
-                    linewidth=0.9,
-                    alpha=0.6,
-                )
+                axes.plot(steps, heights, color=looks["color"], linestyle=looks["linestyle"], linewidth=0.9, alpha=0.6)
             last = float(np.mean([fit[-1][1] for fit in fits]))
             ends.append(LineEnd(y=scale * last, text=label, looks=looks))
         axes.set_xlabel("step")

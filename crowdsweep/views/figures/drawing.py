@@ -89,6 +89,14 @@ def style() -> Generator[None]:
         yield
 
 
+@contextmanager
+def new_figure(width: float, height: float) -> Generator[tuple[HoverFigure, Axes]]:
+    """Yields an empty figure with its axes, to be drawn with our settings; its size is in inches."""
+    with style():
+        figure = HoverFigure(figsize=(width, height))
+        yield figure, figure.subplots()
+
+
 @cache
 def _families() -> tuple[str, ...]:
     """Returns matplotlib's own font, followed by those of other scripts that this machine has."""

@@ -60,13 +60,9 @@ class HoverFigure(Figure):
             told.axes.patch.set_gid(f"{_FRAME}-{number}")
 
     def told(self, svg: str) -> str:
-        """Returns an attribute for the picture's element, as JSON; empty where there are no tooltips. For each axes it
-        has the frame, across and up, and the points. For axes that zoom, it also has the ranges of the data and the
-        named ticks.
-
-        Args:
-            svg: the picture, drawn after `named`.
-        """
+        """Returns an attribute for the element of the picture, drawn after `named`, as JSON; empty where there are no
+        tooltips. For each axes it has the frame, across and up, and the points. For axes that zoom, it also has
+        the ranges of the data and the named ticks."""
         every = -(-sum(len(told.points) for told in self._told.values()) // _MOST) or 1
         found = [_of_axes(told, number, svg, every) for number, told in enumerate(self._told.values())]
         return f' data-told="{html.escape(json.dumps(found, ensure_ascii=False), quote=True)}"' if found else ""

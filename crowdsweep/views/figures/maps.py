@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from crowdsweep.views.figures.drawing import INK, MARKERS, PALETTE, WIDTH, legend, style
+from crowdsweep.views.figures.drawing import INK, MARKERS, PALETTE, WIDTH, legend, new_figure, style
 from crowdsweep.views.figures.hover import HoverFigure
 
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#e8f1f8", "#0072B2", "#00314f"])
@@ -20,9 +20,7 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
     n_classes = len(cells)
     names = [_cut(_class_name(class_names, code), 24) for code in range(n_classes)]
     side = min(5.4, 1.4 + 0.42 * n_classes)
-    with style():
-        figure = HoverFigure(figsize=(side + 0.6, side))
-        axes = figure.subplots()
+    with new_figure(side + 0.6, side) as (figure, axes):
         image = axes.imshow(cells, cmap=_HEAT, vmin=0.0, vmax=1.0)
         if n_classes <= 12:
             for true, observed in np.ndindex(*cells.shape):
@@ -45,9 +43,7 @@ def heat_map(matrix: Sequence[Sequence[float]], class_names: Sequence[str] = ())
 def annotator_map(points: np.ndarray, errors: np.ndarray) -> Figure:
     """Draws annotators as points in the plane [annotators, 2], coloured from blue to orange by their share of wrong
     answers. The colours are visible on light and dark paper, and darken steadily for print in grey."""
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, 3.4))
-        axes = figure.subplots()
+    with new_figure(WIDTH, 3.4) as (figure, axes):
         drawn = axes.scatter(
             points[:, 0], points[:, 1], c=errors, cmap=_WRONG, vmin=0.0, vmax=1.0, s=22, edgecolors=INK, linewidths=0.3
         )
@@ -62,9 +58,7 @@ def item_map(points: np.ndarray, classes: np.ndarray, class_names: Sequence[str]
     """Draws items as points in the plane [items, 2], each class with its colour and marker, the most frequent class
     first."""
     codes, sizes = np.unique(classes, return_counts=True)
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, 3.4))
-        axes = figure.subplots()
+    with new_figure(WIDTH, 3.4) as (figure, axes):
         for place, code in enumerate(codes[np.argsort(-sizes, kind="stable")].tolist()):
             mine = points[classes == code]
             axes.plot(

@@ -1,16 +1,15 @@
 """Every figure of a report with its words, for the page and for files for papers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from typing import Any, TypeVar
+from itertools import chain, count
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from crowdsweep.analysis.compare import Comparison, DatasetComparison
 from crowdsweep.analysis.cost_front import cost_front
-from crowdsweep.analysis.counted_trials import Place
 from crowdsweep.analysis.maps import AnnotatorMap, ClusterMap, ItemMap, Maps
 from crowdsweep.analysis.ranks import MeanRanks
 from crowdsweep.analysis.searches import SearchShown
@@ -20,6 +19,7 @@ from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.files.names import name_of
 from crowdsweep.metrics.shown import show_with_interval
 from crowdsweep.metrics.wording import readable, words
+from crowdsweep.record.spec import Place
 from crowdsweep.views.figures.bars import Bar, mean_ranks, means_with_intervals
 from crowdsweep.views.figures.costs import score_against_seconds
 from crowdsweep.views.figures.curves import curve, training_curves
@@ -28,7 +28,6 @@ from crowdsweep.views.figures.maps import annotator_map, cluster_labels, heat_ma
 from crowdsweep.views.figures.searches import importances, parallel_coordinates, search_curve, slices, stopped_curves
 from crowdsweep.views.figures.trade_offs import trade_off
 
-_Map = TypeVar("_Map", AnnotatorMap, ItemMap, ClusterMap)
 _FEWEST_FOR_SLICES = 3  # points with a value
 
 
@@ -59,103 +58,63 @@ class ReportFigure:
         return self.caption if self.caption.startswith(about) else f"{about[:1].upper()}{about[1:]}. {self.caption}"
 
 
-By = Mapping[Place, Sequence[ReportFigure]]
-"""The figures of each dataset, in the order of the records that they are drawn from."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class ReportFigures:
-    """All figures of a report.
+    """All figures of a report, in the order of its page; none of them is drawn yet."""
 
-    Attributes:
-        ranks: ranks of the models over several datasets; None for a single dataset, and for a study, whose curves show
-            them.
-        means: scores of the models, by dataset.
-        study: the curves of its study.
-        training, crowds, annotators, items, clusters: by dataset, in the order of the records of `AnalysedSweep` that
-            they are drawn from.
-        searches: by the search's key.
-        costs: score against seconds, by dataset where enough models are ranked.
-    """
+    def __init__(self) -> None:
+        self._figures: dict[tuple[str, object], list[ReportFigure]] = {}
+        self._taken: set[str] = set()
 
-    ranks: ReportFigure | None
-    means: Mapping[Place, ReportFigure]
-    study: Sequence[ReportFigure]
-    training: By
-    crowds: By
-    annotators: By
-    items: By
-    clusters: By
-    searches: Mapping[str, Sequence[ReportFigure]]
-    costs: Mapping[Place, ReportFigure]
+    def add(self, section: str, of: object, name: str, **parts: Any) -> None:
+        """Adds a figure to a section: for a dataset its place, for a search its key, else an empty text."""
+        plain = name_of(name)
+        unique = next(one for n in count(1) if (one := plain if n == 1 else f"{plain}-{n}") not in self._taken)
+        self._taken.add(unique)
+        self._figures.setdefault((section, of), []).append(ReportFigure(name=unique, **parts))
+
+    def of(self, section: str, of: object = "") -> Sequence[ReportFigure]:
+        """Returns the figures of a section, in the order of the records that they are drawn from; empty for none."""
+        return self._figures.get((section, of), ())
+
+    def of_all(self, section: str) -> list[ReportFigure]:
+        """Returns the figures of a section on all datasets."""
+        return [figure for (name, _), figures in self._figures.items() if name == section for figure in figures]
 
     def __iter__(self) -> Iterator[ReportFigure]:
         """Yields each figure, in the order of the page."""
-        yield from [] if self.ranks is None else [self.ranks]
-        yield from self.study
-        each = (self.training, self.crowds, self.annotators, self.items, self.clusters)
-        for place in dict.fromkeys([*self.means, *(place for several in each for place in several)]):
-            yield from [self.means[place]] if place in self.means else []
-            for several in each:
-                yield from several.get(place, ())
-        for several in self.searches.values():
-            yield from several
-        yield from self.costs.values()
+        return chain.from_iterable(self._figures.values())
 
 
 def figures_of(found: AnalysedSweep) -> ReportFigures:
-    """Returns the figures of a sweep's report; none of them is drawn yet."""
-    comparison, named = found.comparison, _Named()
-    titles = {block.place: block.title for block in comparison.datasets}
-    ranks, maps = None if found.winners else comparison.ranks, found.maps
-    return ReportFigures(
-        ranks=None if ranks is None else _ranks(ranks, named),
-        study=[
-            named(
-                f"study {one.title}",
-                title=one.title,
-                caption=f"{one.title}; bars are 95 % intervals.",
-                draw=partial(curve, one),
-            )
-            for one in (found.study.curves if found.study else ())
-        ],
-        means={
-            block.place: _means(block, comparison, named) for block in comparison.datasets if block.ranked or block.gold
-        },
-        training={
-            place: list(_training(title, found.training[place], named))
-            for place, title in titles.items()
-            if place in found.training
-        },
-        crowds={
-            place: [_crowd(one, title, named) for one in found.crowds if one.place == place]
-            for place, title in titles.items()
-        },
-        annotators=_maps("annotators", maps.annotators, _annotators, titles, named),
-        items=_maps("items", maps.items, _items, titles, named),
-        clusters=_maps("clusters", maps.clusters, _clusters, titles, named),
-        searches={search.key: list(_search(found, search, named)) for search in found.searches},
-        costs={} if found.winners else dict(_costs(comparison, named)),
-    )
+    """Returns the figures of a sweep's report."""
+    comparison, maps, drawn = found.comparison, found.maps, ReportFigures()
+    if comparison.ranks is not None and not found.winners:  # a study's curves show them
+        _add_ranks(drawn, comparison.ranks)
+    for one in found.study.curves if found.study else ():
+        caption = f"{one.title}; bars are 95 % intervals."
+        drawn.add("study", "", f"study {one.title}", title=one.title, caption=caption, draw=partial(curve, one))
+    for block in comparison.datasets:
+        place, title = block.place, block.title
+        if block.ranked or block.gold:
+            _add_means(drawn, block, comparison)
+        _add_training(drawn, place, title, found.training.get(place, {}))
+        for crowd in found.crowds:
+            if crowd.place == place:
+                _add_crowd(drawn, crowd, title)
+        for annotators in maps.annotators.get(place, ()):
+            _add_annotators(drawn, place, annotators, title)
+        for items in maps.items.get(place, ()):
+            _add_items(drawn, place, items, title)
+        for clusters in maps.clusters.get(place, ()):
+            _add_clusters(drawn, place, clusters, title)
+    for search in found.searches:
+        _add_search(drawn, found, search)
+    for block in comparison.datasets if not found.winners else ():
+        _add_costs(drawn, block)
+    return drawn
 
 
-@dataclass(kw_only=True)
-class _Named:
-    """Makes figures with distinct names."""
-
-    taken: set[str] = field(default_factory=set[str])
-
-    def __call__(self, name: str, **parts: Any) -> ReportFigure:
-        plain = name_of(name)
-        unique, number = plain, 1
-        while unique in self.taken:
-            number += 1
-            unique = f"{plain}-{number}"
-        self.taken.add(unique)
-        return ReportFigure(name=unique, **parts)
-
-
-def _ranks(ranks: MeanRanks, named: _Named) -> ReportFigure:
+def _add_ranks(drawn: ReportFigures, ranks: MeanRanks) -> None:
     what = f"Mean rank over the {ranks.n_datasets} datasets and settings; pale, the rank on each."
     if ranks.critical is not None:
         what += (
@@ -164,15 +123,11 @@ def _ranks(ranks: MeanRanks, named: _Named) -> ReportFigure:
             "pairwise signed-rank tests with Holm's correction; but its result for two models depends on which others "
             "are ranked (Benavoli et al., 2016)."
         )
-    return named(
-        "ranks",
-        title="ranks of the models",
-        caption=what,
-        draw=partial(mean_ranks, ranks.each, ranks.critical),
-    )
+    draw = partial(mean_ranks, ranks.each, ranks.critical)
+    drawn.add("ranks", "", "ranks", title="ranks of the models", caption=what, draw=draw)
 
 
-def _means(block: DatasetComparison, comparison: Comparison, named: _Named) -> ReportFigure:
+def _add_means(drawn: ReportFigures, block: DatasetComparison, comparison: Comparison) -> None:
     printed = comparison.printed(block)
     bars = [
         Bar(
@@ -186,7 +141,9 @@ def _means(block: DatasetComparison, comparison: Comparison, named: _Named) -> R
         for score in [*block.ranked, *block.gold]
     ]
     marks = ("; hollow: saw gold" if block.gold else "") + ("; upright mark: as published" if printed else "")
-    return named(
+    drawn.add(
+        "means",
+        block.place,
         f"means {block.title}",
         title=f"{readable(block.metric)} on {block.title}",
         about=f"{words(block.metric)} on {block.title}{_in_unit(block.metric)}",
@@ -195,20 +152,18 @@ def _means(block: DatasetComparison, comparison: Comparison, named: _Named) -> R
     )
 
 
-def _costs(comparison: Comparison, named: _Named) -> Iterator[tuple[Place, ReportFigure]]:
-    for block in comparison.datasets:
-        if points := cost_front(block):
-            yield (
-                block.place,
-                named(
-                    f"cost {block.title}",
-                    title=f"{readable(block.metric)} against seconds on {block.title}",
-                    about=f"{words(block.metric)} against seconds on {block.title}{_in_unit(block.metric)}",
-                    caption="Filled and joined: no other model has a better mean for the same seconds or less; "
-                    "upright lines are 95 % intervals.",
-                    draw=partial(score_against_seconds, points, block.metric),
-                ),
-            )
+def _add_costs(drawn: ReportFigures, block: DatasetComparison) -> None:
+    if points := cost_front(block):
+        drawn.add(
+            "costs",
+            block.place,
+            f"cost {block.title}",
+            title=f"{readable(block.metric)} against seconds on {block.title}",
+            about=f"{words(block.metric)} against seconds on {block.title}{_in_unit(block.metric)}",
+            caption="Filled and joined: no other model has a better mean for the same seconds or less; upright lines "
+            "are 95 % intervals.",
+            draw=partial(score_against_seconds, points, block.metric),
+        )
 
 
 def _in_unit(metric: str) -> str:
@@ -216,9 +171,11 @@ def _in_unit(metric: str) -> str:
     return f", in {unit}" if unit else ""
 
 
-def _training(title: str, curves: Curves, named: _Named) -> Iterator[ReportFigure]:
+def _add_training(drawn: ReportFigures, place: Place, title: str, curves: Curves) -> None:
     for metric, of_models in curves.items():
-        yield named(
+        drawn.add(
+            "training",
+            place,
             f"training {words(metric)} {title}",
             title=f"{readable(metric)} while models train on {title}",
             about=f"{words(metric)} while models train on {title}",
@@ -227,8 +184,10 @@ def _training(title: str, curves: Curves, named: _Named) -> Iterator[ReportFigur
         )
 
 
-def _crowd(one: CrowdMatrix, title: str, named: _Named) -> ReportFigure:
-    return named(
+def _add_crowd(drawn: ReportFigures, one: CrowdMatrix, title: str) -> None:
+    drawn.add(
+        "crowds",
+        one.place,
         f"confusion {title}",
         title=f"confusion matrix of the crowd on {title}",
         caption="Estimated confusion matrix of the crowd, mean over seeds; rows sum to one.",
@@ -236,63 +195,56 @@ def _crowd(one: CrowdMatrix, title: str, named: _Named) -> ReportFigure:
     )
 
 
-def _maps(
-    kind: str,
-    maps: Mapping[Place, Sequence[_Map]],
-    words_of: Callable[[_Map, str], dict[str, Any]],
-    titles: Mapping[Place, str],
-    named: _Named,
-) -> By:
-    return {
-        place: [named(f"{kind} {one.model} {title}", **words_of(one, title)) for one in maps[place]]
-        for place, title in titles.items()
-        if place in maps
-    }
+def _add_annotators(drawn: ReportFigures, place: Place, one: AnnotatorMap, title: str) -> None:
+    drawn.add(
+        "annotators",
+        place,
+        f"annotators {one.model} {title}",
+        title=f"map of the annotators of {title}",
+        caption=f"t-SNE of the annotators' vectors, seed {one.seed}; from blue to orange the share of wrong answers, "
+        f"by the model's posterior of the items. Lengths mean nothing, nearness does.",
+        draw=partial(annotator_map, one.points, one.errors),
+    )
 
 
-def _annotators(one: AnnotatorMap, title: str) -> dict[str, Any]:
-    return {
-        "title": f"map of the annotators of {title}",
-        "caption": (
-            f"t-SNE of the annotators' vectors, seed {one.seed}; from blue to orange the share of wrong answers, by "
-            f"the model's posterior of the items. Lengths mean nothing, nearness does."
-        ),
-        "draw": partial(annotator_map, one.points, one.errors),
-    }
+def _add_items(drawn: ReportFigures, place: Place, one: ItemMap, title: str) -> None:
+    drawn.add(
+        "items",
+        place,
+        f"items {one.model} {title}",
+        title=f"map of training items of {title}",
+        caption=f"t-SNE of the latent vectors of {len(one.points)} training items, seed {one.seed}, by the class that "
+        f"most of an item's annotators gave. Lengths mean nothing, nearness does.",
+        draw=partial(item_map, one.points, one.classes, one.class_names),
+    )
 
 
-def _items(one: ItemMap, title: str) -> dict[str, Any]:
-    return {
-        "title": f"map of training items of {title}",
-        "caption": (
-            f"t-SNE of the latent vectors of {len(one.points)} training items, seed {one.seed}, by the class that most "
-            f"of an item's annotators gave. Lengths mean nothing, nearness does."
-        ),
-        "draw": partial(item_map, one.points, one.classes, one.class_names),
-    }
-
-
-def _clusters(one: ClusterMap, title: str) -> dict[str, Any]:
+def _add_clusters(drawn: ReportFigures, place: Place, one: ClusterMap, title: str) -> None:
     both = len(one.annotator_sizes) > 0
-    return {
-        "title": f"label distributions of the clusters of {title}",
-        "caption": (
+    caption = "Label distribution of each cluster of items; the largest comes first, empty ones are left out."
+    if both:
+        caption = (
             "Label distributions of each cluster of items (down) with each cluster of annotators (across), one panel "
             "per class; the largest cluster comes first, empty ones are left out."
-            if both
-            else "Label distribution of each cluster of items; the largest comes first, empty ones are left out."
-        ),
-        "draw": partial(cluster_labels, one.labels, one.item_sizes, one.annotator_sizes, one.class_names),
-        "wide": both,
-    }
+        )
+    drawn.add(
+        "clusters",
+        place,
+        f"clusters {one.model} {title}",
+        title=f"label distributions of the clusters of {title}",
+        caption=caption,
+        draw=partial(cluster_labels, one.labels, one.item_sizes, one.annotator_sizes, one.class_names),
+        wide=both,
+    )
 
 
-def _search(found: AnalysedSweep, search: SearchShown, named: _Named) -> Iterator[ReportFigure]:
+def _add_search(drawn: ReportFigures, found: AnalysedSweep, search: SearchShown) -> None:
     points, where = search.scored, f"{search.model} {search.dataset}"
+    add = partial(drawn.add, "searches", search.key)
     if (several := found.trade_offs.get(search.key)) is not None:
         both = " against ".join(map(words, several.objectives[:2]))
         title = f"Pareto front of the search of {search.model} on {search.dataset}"
-        yield named(
+        add(
             f"front {where}",
             title=title,
             about=f"{title}: {both}",
@@ -303,21 +255,21 @@ def _search(found: AnalysedSweep, search: SearchShown, named: _Named) -> Iterato
             draw=partial(trade_off, several),
         )
     if points.numbers:
-        yield named(
+        add(
             f"search {where}",
             title=f"history of the search of {search.model} on {search.dataset}",
             caption="Every point in the order of the search, and the best so far.",
             draw=partial(search_curve, search.values, search.goal, search.metric, search.points),
         )
     if (ended := found.stopped_early.get(search.key)) is not None:
-        yield named(
+        add(
             f"stopped {where}",
             title=f"where fits of the search of {search.model} were stopped early",
             caption=f"{ended.words}.",
             draw=partial(stopped_curves, ended),
         )
     if search.importances:
-        yield named(
+        add(
             f"importances {where}",
             title=f"what mattered in the search of {search.model}",
             caption=(
@@ -327,14 +279,14 @@ def _search(found: AnalysedSweep, search: SearchShown, named: _Named) -> Iterato
             draw=partial(importances, search.importances),
         )
     if points.params and len(points.numbers) >= _FEWEST_FOR_SLICES:
-        yield named(
+        add(
             f"slices {where}",
             title="values over each setting",
             caption="Values over each setting; the stronger the colour, the later the point.",
             draw=partial(slices, points, search.metric),
         )
         if len(points.params) > 1:
-            yield named(
+            add(
                 f"points {where}",
                 title="settings and values of every point",
                 caption="Each line is a point; the stronger the colour, the better." + _first_six(search),
@@ -351,11 +303,14 @@ def _first_six(search: SearchShown) -> str:
 def pictures(maps: Maps) -> Iterator[tuple[str, bytes]]:
     """Yields each map as a file: `annotators-1.png` …, `items-1.png` …, `clusters-1.png` …, in the order of the
     page."""
-    for number, annotators in enumerate(chain(*maps.annotators.values()), start=1):
-        yield f"annotators-{number}.png", to_png(annotator_map(annotators.points, annotators.errors))
-    for number, items in enumerate(chain(*maps.items.values()), start=1):
-        drawn = item_map(items.points, items.classes, items.class_names)
-        yield f"items-{number}.png", to_png(drawn)
-    for number, found in enumerate(chain(*maps.clusters.values()), start=1):
-        drawn = cluster_labels(found.labels, found.item_sizes, found.annotator_sizes, found.class_names)
-        yield f"clusters-{number}.png", to_png(drawn)
+    drawn = {
+        "annotators": (annotator_map(one.points, one.errors) for one in chain(*maps.annotators.values())),
+        "items": (item_map(one.points, one.classes, one.class_names) for one in chain(*maps.items.values())),
+        "clusters": (
+            cluster_labels(one.labels, one.item_sizes, one.annotator_sizes, one.class_names)
+            for one in chain(*maps.clusters.values())
+        ),
+    }
+    for kind, figures in drawn.items():
+        for number, figure in enumerate(figures, start=1):
+            yield f"{kind}-{number}.png", to_png(figure)

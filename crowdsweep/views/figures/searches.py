@@ -23,6 +23,7 @@ from crowdsweep.views.figures.drawing import (
     grid,
     legend,
     margin_of,
+    new_figure,
     round_ticks,
     scale_of,
     style,
@@ -36,10 +37,7 @@ _MOST_AXES = 6  # side by side, which a phone still shows
 
 
 def search_curve(
-    values: Mapping[int, float | None],
-    goal: str,
-    metric: str,
-    points: Mapping[int, Mapping[str, Any]] | None = None,
+    values: Mapping[int, float | None], goal: str, metric: str, points: Mapping[int, Mapping[str, Any]] | None = None
 ) -> Figure:
     """Draws the value of every point of a search by its number, and the best so far. Failed points are crosses at the
     bottom; points far off the others are arrows at the edge. Tooltips have each point's settings, if `points` has
@@ -48,9 +46,7 @@ def search_curve(
     known = {number: scale * value for number, value in sorted(values.items()) if value is not None}
     failed = [number for number, value in values.items() if value is None]
     numbers, scores = list(known), np.array(list(known.values()))
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, 2.3))
-        axes = figure.subplots()
+    with new_figure(WIDTH, 2.3) as (figure, axes):
         figure.zooms(axes)
         if numbers:
             best = np.maximum.accumulate(scores) if goal == "maximize" else np.minimum.accumulate(scores)
@@ -75,9 +71,7 @@ def search_curve(
 def importances(shares: Mapping[str, float]) -> Figure:
     """Draws the share of the variance that each hyper-parameter explains, largest on top."""
     order = sorted(shares, key=lambda name: shares[name])
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, 0.8 + 0.26 * len(order)))
-        axes = figure.subplots()
+    with new_figure(WIDTH, 0.8 + 0.26 * len(order)) as (figure, axes):
         axes.barh(range(len(order)), [100 * shares[name] for name in order], height=0.6, color=ACCENT)
         for height, name in enumerate(order):
             axes.text(1.03, height, f"{100 * shares[name]:.0f} %", transform=axes.get_yaxis_transform(), va="center")
@@ -135,9 +129,7 @@ def parallel_coordinates(points: SearchedPoints, goal: str, metric: str) -> Figu
     heights.append(list(np.clip((values - low) / extent, 0.0, 1.0)))
     ends.append((f"{scale * low:.4g}", f"{scale * high:.4g}"))
     hover_texts = _words_of(points, metric)
-    with style():
-        figure = HoverFigure(figsize=(max(WIDTH, 0.95 * (len(names) + 1)), 2.6))
-        axes = figure.subplots()
+    with new_figure(max(WIDTH, 0.95 * (len(names) + 1)), 2.6) as (figure, axes):
         for place in np.argsort(rank, kind="stable").tolist():
             share = float(rank[place]) / max(n_points - 1, 1)
             own = [column[place] for column in heights]
@@ -222,9 +214,7 @@ def stopped_curves(fits: StoppedFits) -> Figure:
     such as those of first steps, are cut off."""
     scale = 100.0 if is_share(fits.metric) else 1.0
     kinds = ((fits.whole, ACCENT, "to its end", ""), (fits.stopped, PALETTE[1], "stopped early", "x"))
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, 2.6))
-        axes = figure.subplots()
+    with new_figure(WIDTH, 2.6) as (figure, axes):
         figure.zooms(axes)
         for curves, color, label, marker in kinds:
             for place, curve in enumerate(curves):

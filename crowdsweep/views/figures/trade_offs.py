@@ -12,8 +12,7 @@ from crowdsweep.metrics.metric_table import COSTS
 from crowdsweep.metrics.shown import show_score
 from crowdsweep.metrics.wording import is_share, readable, words
 from crowdsweep.record.naming import show_point
-from crowdsweep.views.figures.drawing import ACCENT, WIDTH, grid, legend, margin_of, round_ticks, scale_of, style
-from crowdsweep.views.figures.hover import HoverFigure
+from crowdsweep.views.figures.drawing import ACCENT, WIDTH, grid, legend, margin_of, new_figure, round_ticks, scale_of
 from crowdsweep.views.figures.scales import log_ticks
 
 _PALE = 0.45  # opacity of points that others dominate
@@ -24,15 +23,10 @@ def trade_off(found: TradeOffs) -> Figure:
     """Draws the first objective over the second, with 95 % intervals over the search seeds. The Pareto front of these
     two is filled and joined by steps; other points are pale and hollow. Costs have a log scale; points far off the
     others are cut off.
-
-    Args:
-        found: trade-offs of at least one point.
     """
     front = sorted((point for point in found.points if point.on_plane), key=lambda point: point.values[1].mean)
     rest = [point for point in found.points if not point.on_plane]
-    with style():
-        figure = HoverFigure(figsize=(WIDTH, 2.8))
-        axes = figure.subplots()
+    with new_figure(WIDTH, 2.8) as (figure, axes):
         across, up = _x_axis(axes, found), _y_axis(axes, found)
         axes.step(
             [across(point.values[1].mean) for point in front],

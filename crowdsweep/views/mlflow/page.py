@@ -38,12 +38,7 @@ Place = tuple[str, str, str, str]
 
 
 def sweep_page(found: AnalysedSweep, files: Mapping[str, bytes]) -> SweepPage:
-    """Returns what MLflow is to show of a sweep.
-
-    Args:
-        found: the sweep.
-        files: files of its report, by name; empty where it has not been written.
-    """
+    """Returns what MLflow is to show of a sweep."""
     state, shown, blocks = found.state, found.trials, found.comparison.datasets
     trials = one_each(shown_trials(state, every=True)).values()
     counted = {_place(trial): trial for trial in shown if trial.chosen}
@@ -166,9 +161,7 @@ def _amount(value: float | None, block: DatasetComparison) -> str:
 
 
 def _place(trial: ShownTrial) -> Place:
-    spec = trial.spec
-    params, point = canonical_json(dict(spec.dataset_params)), canonical_json(dict(spec.point))
-    return trial.label, spec.dataset, params, point
+    return trial.label, *trial.spec.place, canonical_json(dict(trial.spec.point))
 
 
 def _differing(trials: Sequence[ShownTrial]) -> list[str]:

@@ -23,7 +23,8 @@ from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.metrics.wording import readable
 from crowdsweep.record.events import SweepStatus
 from crowdsweep.record.naming import show_point, told_words
-from crowdsweep.views import figures
+from crowdsweep.views.figures.drawing import to_svg
+from crowdsweep.views.figures.of_report import ReportFigure, figures_of
 from crowdsweep.views.page import sections
 from crowdsweep.views.page import tables as page_tables
 from crowdsweep.views.page.tables import one_below_another as below
@@ -41,9 +42,9 @@ class _Drawing:
 
     count: int = field(default=0)
 
-    def __call__(self, figure: figures.ReportFigure) -> Markup:
+    def __call__(self, figure: ReportFigure) -> Markup:
         self.count += 1
-        return Markup(figures.to_svg(figure.draw(), f"f{self.count}", figure.title))  # noqa: S704 - our own drawing
+        return Markup(to_svg(figure.draw(), f"f{self.count}", figure.title))  # noqa: S704 - our own drawing
 
 
 def render_page(found: AnalysedSweep, running: Underway | None = None) -> str:
@@ -66,7 +67,7 @@ def render_page(found: AnalysedSweep, running: Underway | None = None) -> str:
         script_digest=_digest(script),
         underway=running,
         draw=_Drawing(),
-        drawn=figures.figures_of(found),
+        drawn=figures_of(found),
         **_FUNCTIONS,
         **_about_the_sweep(found),
         **_first_screen(found),

@@ -232,11 +232,7 @@ def front_table(found: TradeOffs) -> PageTable:
     names = [words(name) if name == SECONDS else readable(name) for name in found.objectives]
     columns = ["number", *names, "settings"]
     return PageTable(
-        columns=columns,
-        rows=rows,
-        words=frozenset({0, len(columns) - 1}),
-        title="Pareto front",
-        note=_FRONT_NOTE,
+        columns=columns, rows=rows, words=frozenset({0, len(columns) - 1}), title="Pareto front", note=_FRONT_NOTE
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from crowdsweep.analysis.searches import SearchShown
-from crowdsweep.analysis.sections.training import Curves, Steps, training_curves
+from crowdsweep.analysis.sections.training import Steps, training_curves
 from crowdsweep.analysis.sweep import AnalysedSweep
 from crowdsweep.analysis.underway.places import places_of_trials
 from crowdsweep.analysis.underway.snapshot import BusySlot, RunningTrial, SweepSnapshot
@@ -14,7 +14,8 @@ from crowdsweep.metrics.shown import number_words, show_number
 from crowdsweep.metrics.wording import readable, words
 from crowdsweep.record.naming import describe_dataset, show_point
 from crowdsweep.units import show_bytes, show_seconds
-from crowdsweep.views import figures
+from crowdsweep.views.figures.curves import training_curves as draw_curves
+from crowdsweep.views.figures.of_report import ReportFigure
 from crowdsweep.views.page.table import PageRow, PageTable, table_of
 
 _MOST_FITS = 20  # latest fits of a model, whose curves are drawn
@@ -38,14 +39,13 @@ class Underway:
     refresh: int
     words: str
     tables: Sequence[PageTable]
-    figures: Sequence[figures.ReportFigure]
+    figures: Sequence[ReportFigure]
 
 
 def underway(found: AnalysedSweep, refresh: int, now: SweepSnapshot | None = None) -> Underway | None:
     """Returns what the page of a running sweep has besides; None where it does not run.
 
     Args:
-        found: the sweep.
         refresh: seconds after which the page reloads itself.
         now: what the sweep's driver says of this moment; None where it says nothing.
     """
@@ -87,77 +87,67 @@ def _places_table(found: AnalysedSweep) -> Iterator[PageTable]:
         yield table_of(columns, rows, "Where trials ran")
 
 
-def _curves_now(running: Sequence[RunningTrial]) -> Iterator[figures.ReportFigure]:
+def _curves_now(running: Sequence[RunningTrial]) -> Iterator[ReportFigure]:
     by_place: dict[tuple[str, str], dict[str, list[Steps]]] = {}
     for trial in running:
         if len(trial.curve) > 1:
             by_place.setdefault((trial.dataset, trial.metric), {}).setdefault(trial.model, []).append(trial.curve)
     for (dataset, metric), of_models in by_place.items():
-        yield figures.ReportFigure(
+        yield ReportFigure(
             name="now",
             title=f"{readable(metric)} of the fits that run now on {dataset}",
             caption=f"Fits that run now on {dataset}, as far as they are.",
-            draw=partial(figures.training_curves, of_models, metric),
+            draw=partial(draw_curves, of_models, metric),
         )
 
 
-def _curves_so_far(found: AnalysedSweep) -> Iterator[figures.ReportFigure]:
+def _curves_so_far(found: AnalysedSweep) -> Iterator[ReportFigure]:
     among = frozenset(row.dataset for row in found.state.plan.datasets)
     for place, curves in training_curves(found.state, found.trials, searched=True).items():
-        yield from _of_search(describe_dataset(*place, among), curves)
-
-
-def _of_search(dataset: str, curves: Curves) -> Iterator[figures.ReportFigure]:
-    for metric, of_models in curves.items():
-        latest = {model: fits[-_MOST_FITS:] for model, fits in of_models.items()}
-        yield figures.ReportFigure(
-            name="so-far",
-            title=f"learning curves of the search on {dataset}, {readable(metric)}",
-            caption=f"Learning curves of the search on {dataset}: the latest {_MOST_FITS} fits of each model at most.",
-            draw=partial(figures.training_curves, latest, metric),
-        )
+        dataset = describe_dataset(*place, among)
+        for metric, of_models in curves.items():
+            latest = {model: fits[-_MOST_FITS:] for model, fits in of_models.items()}
+            yield ReportFigure(
+                name="so-far",
+                title=f"learning curves of the search on {dataset}, {readable(metric)}",
+                caption=f"Learning curves of the search on {dataset}: the latest {_MOST_FITS} fits of each model at "
+                "most.",
+                draw=partial(draw_curves, latest, metric),
+            )
 
 
 def search_so_far(searches: Sequence[SearchShown]) -> PageTable | None:
     """Returns the best point so far of each search that has no point scored on fresh seeds yet, best first on each
     dataset. Returns None where there are no such points."""
-    young = [search for search in searches if not search.fresh and _best(search) is not None]
+    young = [(search, best) for search in searches if not search.fresh and (best := _best(search)) is not None]
     if not young:
         return None
-    places = list(dict.fromkeys((search.place, search.metric) for search in young))
-    order = sorted(young, key=lambda search: (places.index((search.place, search.metric)), _rank(search)))
+    places = list(dict.fromkeys((search.place, search.metric) for search, _ in young))
+
+    def order(one: tuple[SearchShown, tuple[int, float]]) -> tuple[int, float]:
+        search, (_, value) = one
+        return places.index((search.place, search.metric)), -value if search.goal == "maximize" else value
+
+    rows = [
+        PageRow(
+            cells=[
+                search.model,
+                search.dataset,
+                show_number(value, search.metric),
+                readable(search.metric),
+                str(len(search.values)),
+                show_point(search.points[number]),
+            ]
+        )
+        for search, (number, value) in sorted(young, key=order)
+    ]
     columns = ["model", "dataset", "best so far", "by", "points", "settings"]
     return PageTable(
-        title="So far, in the search",
-        columns=columns,
-        rows=[PageRow(cells=_cells(search)) for search in order],
-        words=frozenset({0, 1, 3, 5}),
-        note=_NOTE,
+        title="So far, in the search", columns=columns, rows=rows, words=frozenset({0, 1, 3, 5}), note=_NOTE
     )
 
 
-def _cells(search: SearchShown) -> list[str]:
-    best = _best(search)
-    if best is None:
-        raise ValueError(f"{search.model}: expected a search that has scored a point")
-    return [
-        search.model,
-        search.dataset,
-        show_number(search.values[best], search.metric),
-        readable(search.metric),
-        str(len(search.values)),
-        show_point(search.points[best]),
-    ]
-
-
-def _best(search: SearchShown) -> int | None:
-    """Returns the number of the best point; None where no point has a value."""
-    known = {number: value for number, value in search.values.items() if value is not None}
-    if not known:
-        return None
-    return (max if search.goal == "maximize" else min)(known, key=lambda number: known[number])
-
-
-def _rank(search: SearchShown) -> float:
-    values = [value for value in search.values.values() if value is not None]
-    return -max(values) if search.goal == "maximize" else min(values)
+def _best(search: SearchShown) -> tuple[int, float] | None:
+    """Returns the number and the value of the best point; None where no point has a value."""
+    known = [(number, value) for number, value in search.values.items() if value is not None]
+    return (max if search.goal == "maximize" else min)(known, key=lambda pair: pair[1], default=None)

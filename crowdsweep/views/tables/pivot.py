@@ -42,13 +42,12 @@ def legend(pivot: Pivot, plus_minus: PlusMinus, *, best: str, as_good: str) -> l
     """Returns what a reader must know of the table, in sentences.
 
     Args:
-        pivot: the table.
-        plus_minus: what follows a mean.
         best, as_good: how these cells look: `Bold`, `underlined`.
     """
     fewest, most = pivot.seeds
     over = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    what = _sentence(readable(pivot.metric)) if pivot.metric else "By dataset, as its column says"
+    what = readable(pivot.metric) if pivot.metric else "by dataset, as its column says"
+    what = what[:1].upper() + what[1:]
     lower = [column.title for column in pivot.columns if column.goal == "minimize"]
     lower_words = (
         "; lower is better" if len(lower) == len(pivot.columns) else f"; lower is better on {', '.join(lower)}"
@@ -160,7 +159,6 @@ def _rows(
     """Returns the cells of every model, the ranked ones first.
 
     Args:
-        pivot: the table.
         shown: a cell and its metric → its text.
         name, number: return a text and a number as the format writes them.
     """
@@ -190,7 +188,3 @@ def _with_printed(pivot: Pivot, heads: Sequence[str]) -> list[str]:
 def _number(text: str) -> str:
     """Returns a number, or several, as LaTeX with mathematical signs."""
     return as_latex(text.replace("-", "−"))
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -30,12 +30,7 @@ def comparison_for_reading(found: AnalysedSweep) -> dict[str, str]:
 def _without_a_fit(found: AnalysedSweep) -> list[dict[str, str]]:
     """Returns a row per prediction that needs no fit, with its value of the metric that ranks."""
     return [
-        {
-            "dataset": block.title,
-            "without a fit": name,
-            "metric": readable(metric),
-            "value": show_number(value, metric),
-        }
+        {"dataset": block.title, "without a fit": name, "metric": readable(metric), "value": show_number(value, metric)}
         for block in found.comparison.datasets
         if block.place in found.baselines
         for name, (metric, value) in found.baselines[block.place].ranking.items()

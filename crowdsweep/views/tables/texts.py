@@ -77,11 +77,7 @@ def as_latex(text: str) -> str:
 
 
 def to_latex(table: pa.Table, *, right: Sequence[str] | None = None) -> str:
-    """Returns a `tabular` that needs no package; every character that LaTeX takes for a command is escaped.
-
-    Args:
-        right: right-aligned columns; by default those of numbers.
-    """
+    """Returns a `tabular` that needs no package; every character that LaTeX takes for a command is escaped."""
     cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
     rows = [_latex_row(table.column_names), "\\hline", *(_latex_row(map(_cell_text, row)) for row in cells)]
     columns = "".join("r" if is_right else "l" for is_right in _aligned(table, right))

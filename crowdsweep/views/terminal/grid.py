@@ -61,7 +61,6 @@ def render(grid: Grid, width: int | None) -> str:
     """Returns a table as text.
 
     Args:
-        grid: the table.
         width: width of the terminal; None for tab-separated lines with a header and without colours.
     """
     if width is None:

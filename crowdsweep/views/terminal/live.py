@@ -16,17 +16,10 @@ from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.errors import plain
 from crowdsweep.metrics.shown import number_words, score_words
 from crowdsweep.metrics.wording import words
-from crowdsweep.record.events import (
-    Event,
-    SweepFinished,
-    SweepStarted,
-    SweepStatus,
-    TrialFinished,
-    TrialsNoted,
-)
+from crowdsweep.record.events import Event, SweepFinished, SweepStarted, SweepStatus, TrialFinished, TrialsNoted
 from crowdsweep.record.result import Status
 from crowdsweep.record.state import JournalState
-from crowdsweep.units import clock_words, left_words
+from crowdsweep.units import clock_words
 from crowdsweep.views.terminal.grid import Column, Grid, drawn
 from crowdsweep.views.terminal.messages import wrapped
 
@@ -64,7 +57,6 @@ class ConsoleMirror:
         console: where it is shown; standard error by default, so that standard output stays clean for results.
         look: returns the current state of the journal, so that a resumed sweep counts on.
         every_s: least seconds between two plain lines of progress; the longer a sweep lasts, the rarer they are.
-        clock: seconds, monotonic.
     """
 
     def __init__(
@@ -202,13 +194,8 @@ class ConsoleMirror:
         return ", ".join(parts)
 
     def _times(self) -> tuple[str, str]:
-        """Returns the elapsed and the remaining time, and why the remaining time is more than was said before."""
-        gone = f"{clock_words(self._progress.elapsed_s)} elapsed"
-        left = self._progress.left()
-        if left is None:
-            return gone, ""
-        why = f"that is more than estimated before: {left.why}" if left.why else ""
-        return f"{gone}, {left_words(left.seconds, left.most_s)} left", why
+        times, why = self._progress.times()
+        return times, f"that is more than estimated before: {why}" if why else ""
 
     def _view(self) -> RenderableType:
         """Returns the live view; called from the live view's own thread as well."""

@@ -18,19 +18,10 @@ _WORDS = re.compile(r"\S*`[^`]*`\S*|\S+")
 class Stream(Protocol):
     """A file that text is written to, or a substitute for one."""
 
-    def write(self, text: str, /) -> Any:
-        """Writes text."""
-
-    def flush(self) -> Any:
-        """Writes what is buffered."""
-
-    def isatty(self) -> bool:
-        """Returns whether it is a terminal."""
-        ...
-
-    def fileno(self) -> int:
-        """Returns the terminal's file descriptor."""
-        ...
+    def write(self, text: str, /) -> Any: ...
+    def flush(self) -> Any: ...
+    def isatty(self) -> bool: ...
+    def fileno(self) -> int: ...
 
 
 def wrapped(text: str, width: int | None) -> str:
@@ -41,7 +32,6 @@ def wrapped(text: str, width: int | None) -> str:
     line break. A word that is longer than a line begins a line, and the terminal breaks it.
 
     Args:
-        text: lines.
         width: width of the terminal; None for no terminal, where lines are not broken.
     """
     if width is None:

@@ -18,11 +18,6 @@ Drawn = Sequence[str]
 def pivot_text(pivot: Pivot, width: int | None, plus_minus: PlusMinus = "interval") -> str:
     """Returns the table, and below it what a reader must know. A mark after a score says whether it is the best, or
     not significantly worse.
-
-    Args:
-        pivot: the table.
-        width: width of the terminal; None for tab-separated lines.
-        plus_minus: what follows a mean.
     """
     models = [*pivot.models, *pivot.gold]
     names = ["model", *(f"{model} (saw gold)" if model in pivot.gold else model for model in models)]

@@ -6,7 +6,6 @@ from typing import Any
 
 from crowdsweep.metrics.wording import words
 from crowdsweep.record.naming import dataset_words, told_words
-from crowdsweep.sweep.cells import PlannedDataset
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.units import counted, listed, rough_words
@@ -24,10 +23,6 @@ def describe_plan(plan: Plan, width: int | None = None) -> str:
     """Returns the plan in words: a table with a line per cell or search, then the sum, and notes.
 
     Models that do not state their cost are fitted for a moment.
-
-    Args:
-        plan: the plan.
-        width: width of the terminal; None for tab-separated lines.
     """
     summary = plan_summary(plan)
     among = {dataset.name for dataset in plan.datasets}
@@ -39,7 +34,7 @@ def describe_plan(plan: Plan, width: int | None = None) -> str:
     rows = [*summary["cells"], *summary["searches"]]
     groups: dict[str, list[list[str]]] = {name: [] for name in sizes}
     for cell, row in zip(cells, rows, strict=True):
-        groups[_name(cell.dataset, among)].append(_row(row))
+        groups[dataset_words(cell.dataset.name, cell.dataset.params, among)].append(_row(row))
     if width is None:
         table = render(Grid(columns=_COLUMNS, groups=groups, group="dataset"), None)
         lines = [*(f"dataset {name}: {told}" for name, told in sizes.items()), table]
@@ -57,10 +52,6 @@ def describe_plan(plan: Plan, width: int | None = None) -> str:
     if width is not None:
         lines[2:] = [textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines[2:]]
     return "\n".join([f"sweep {summary['name']}", *lines])
-
-
-def _name(dataset: PlannedDataset, among: set[str]) -> str:
-    return dataset_words(dataset.name, dataset.params, among)
 
 
 def _sizes(row: Mapping[str, Any]) -> str:

@@ -30,12 +30,7 @@ _COLUMNS = (
 
 
 def shown_results(found: AnalysedSweep, width: int | None) -> str:
-    """Returns the results of a sweep for people: tables, and what must be known of them.
-
-    Args:
-        found: the sweep.
-        width: width of the terminal; None for tab-separated lines.
-    """
+    """Returns the results of a sweep for people: tables, and what must be known of them."""
     shown_notes = [*_study_words(found), *found.notes_below_a_table]
     notes = [line for note in shown_notes for line in note.splitlines() if line.strip()]
     if width is not None:

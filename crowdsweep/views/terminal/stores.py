@@ -84,13 +84,7 @@ def list_rows(found: Sequence[dict[str, Any]], now: datetime) -> list[list[str]]
 
 
 def describe_status(found: dict[str, Any], state: str, width: int | None) -> str:
-    """Returns the result of `sweep_status` as lines.
-
-    Args:
-        found: the result of `sweep_status`.
-        state: the state in words.
-        width: width of the terminal; None where there is none.
-    """
+    """Returns the result of `sweep_status` as lines."""
     left = found["total"] - found["done"] - found["failed"] - found["stopped"] - found["lost"]
     lost = f"{found['lost']} lost with their slots, " if found["lost"] else ""
     stopped = f"{found['stopped']} stopped early, " if found["stopped"] else ""

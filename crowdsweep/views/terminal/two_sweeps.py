@@ -23,18 +23,15 @@ def changes_grid(changes: Changes) -> Grid:
 
 
 def pairs_grid(pairs: Sequence[Sequence[Pair]]) -> Grid:
-    """Returns the models of each sweep beside those of the first, in groups by dataset.
-
-    Args:
-        pairs: pairs of the second sweep with the first, of the third with the first, and so on.
-    """
+    """Returns the models of each further sweep, in order, beside those of the first, in groups by dataset."""
     several = len(pairs) > 1
     groups: dict[str, list[list[str]]] = {}
     for number, own in enumerate(pairs, start=1):
         for pair in own:
             model, *rest = _row(pair)
             row = [model, *([letter_of(number)] if several else []), *rest]
-            groups.setdefault(_heading(pair), []).append(row)
+            heading = f"{pair.dataset} · {words(pair.metric)}" if pair.metric else pair.dataset
+            groups.setdefault(heading, []).append(row)
     for rows in groups.values():
         order = list(dict.fromkeys(row[0] for row in rows))
         rows.sort(key=lambda row, order=order: order.index(row[0]))
@@ -66,10 +63,6 @@ def as_mapping(sweeps: Sequence[AnalysedSweep], changes: Changes, pairs: Sequenc
             {"sweep": letter_of(number), **_mapping(pair)} for number, own in enumerate(pairs, start=1) for pair in own
         ],
     }
-
-
-def _heading(pair: Pair) -> str:
-    return f"{pair.dataset} · {words(pair.metric)}" if pair.metric else pair.dataset
 
 
 def _row(pair: "Pair") -> list[str]:

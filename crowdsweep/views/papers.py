@@ -1,11 +1,12 @@
-"""The figures of a report as files for papers, each with its caption as text beside it."""
+"""Parts of a report for papers: its figures as files, each with its caption beside it, and the methods paragraph."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
+from crowdsweep.analysis.methods import methods_of
 from crowdsweep.analysis.sweep import AnalysedSweep
-from crowdsweep.errors import BadInput, WriteFailed, error_words
+from crowdsweep.errors import BadInput, WriteFailed, error_words, plain
 from crowdsweep.files.drafts import write_file
 from crowdsweep.files.inside import opened_folder
 from crowdsweep.files.owned import Kind, replaced
@@ -20,11 +21,13 @@ FORMATS: tuple[FigureFormat, ...] = get_args(FigureFormat)
 FOLDER, IN_LATEX = "figures", "figures.tex"
 _SCALE, _LINE = 0.75, 4.8  # scale of a figure, and width of a line in inches, as in LaTeX's article
 _FILE = re.compile(r"[a-z0-9][a-z0-9-]{0,79}\.(pdf|svg|png|txt)|figures\.tex")
-FIGURES = Kind(
-    name=FOLDER,
-    may_write=lambda name: _FILE.fullmatch(name) is not None,
-    adopted=lambda folder, where: (),  # noqa: ARG005 - no earlier version wrote any
-)
+FIGURES = Kind(name=FOLDER, may_write=lambda name: _FILE.fullmatch(name) is not None)
+
+
+def methods_paragraph(found: AnalysedSweep, *, latex: bool = False) -> str:
+    """Returns a description of how a sweep was done, in one paragraph, as plain text or for LaTeX."""
+    text = " ".join(methods_of(found))
+    return as_latex(text) if latex else plain(text)
 
 
 def formats_of(text: str) -> tuple[FigureFormat, ...]:
@@ -45,13 +48,6 @@ def write_figures(found: AnalysedSweep, formats: Sequence[FigureFormat]) -> list
 
     Each figure has its caption beside it, `NAME.txt`. For formats that LaTeX reads, `figures.tex` has an environment
     for each figure, to copy from. The same record gives the same files, to the byte.
-
-    Args:
-        found: the sweep.
-        formats: formats of the files.
-
-    Returns:
-        The files.
 
     Raises:
         WriteFailed: they could not be written.
