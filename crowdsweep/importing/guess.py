@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,26 +14,27 @@ from typing import Any
 from crowdsweep.data.on_disk.json_text import objects_of
 from crowdsweep.data.on_disk.text_files import first_character, found_at, is_parquet, opened_text
 from crowdsweep.errors import BadInput, DataError, UnknownName, shown
+from crowdsweep.importing.column_words import is_gold, perhaps_gold, says
 from crowdsweep.importing.delimited import header_of, records
 from crowdsweep.importing.forms.lewidi import is_lewidi, lewidi_files
 from crowdsweep.importing.forms.potato import SEPARATOR
 from crowdsweep.importing.gold import gold_file
+from crowdsweep.importing.json_tables import is_by_columns
+from crowdsweep.importing.nested import rows_in
 from crowdsweep.importing.registry import FORMS
 from crowdsweep.importing.roles import (
-    PERHAPS_GOLD,
     Table,
     count_of_votes,
     holds_lists,
-    is_gold,
     likely_features,
     likely_gold,
     likely_images,
     looks_headless,
     one_of_each,
     roles_of,
-    wide_columns,
 )
 from crowdsweep.importing.rows import FileOptions
+from crowdsweep.importing.wide_tables import columns_beside, counts_in_columns, people_in_rows, wide_columns
 from crowdsweep.paths import is_file, is_folder
 
 ROWS = 20_000
@@ -103,7 +105,7 @@ def guess_file(path: Path, file_options: FileOptions | None = None, form: str | 
     if start in "[{" and form is None and not _columns(file_options):
         name = _form_of_json(path)
         if name == "csv":
-            return _guess_table(path, file_options, rows_are_answers=True)
+            return _guess_table(path, file_options, rows_are_answers=False)
         return Guess(form=name, asked=file_options, what=FORMS[name].title)
     return _guess_table(path, file_options, rows_are_answers=form == "csv")
 
@@ -188,18 +190,23 @@ def _guess_table(path: Path, file_options: FileOptions, *, rows_are_answers: boo
             f"answer; put a line such as item,annotator,label above it (a table with a column per annotator and no "
             f"such line: --form matrix)"
         )
-    wide = None if rows_are_answers or inside.keys() - {"item", "gold"} or one_of_each(table) else wide_columns(table)
+    wide = None
+    if not (rows_are_answers or inside.keys() - {"item", "gold"} or one_of_each(table)):
+        if not inside:
+            _check_wide(path, table)
+        wide = wide_columns(table)
     if wide is not None:
         item, gold = inside.get("item", wide[0]), {"gold": wide[1], **roles}.get("gold")
         asked = FileOptions(item=item or None, gold=gold, missing=file_options.missing)
-        n_people = len(header) - (item is not None) - (gold in header)
+        people = [name for name in header if name not in (item, gold)]
+        n_people = len(people) - len(columns_beside({name: table.column(name) for name in people}))
         words = [f"a table with a column for each of {n_people} annotators"]
         words += [f"items in {shown(item)}"] if item else ["items by their number"]
         words += [f"gold in {shown(gold)}"] if gold else []
         notes = [
             f"the column {shown(name)} was taken for an annotator; if it is gold, give --gold {shlex.quote(name)}"
             for name in header
-            if gold is None and name.lower() in PERHAPS_GOLD
+            if gold is None and perhaps_gold(name)
         ]
         return Guess(
             form="cleanlab", asked=asked, what=", ".join(words), header=header, first=first, notes=tuple(notes)
@@ -211,6 +218,22 @@ def _guess_table(path: Path, file_options: FileOptions, *, rows_are_answers: boo
             f"and `crowdsweep init FOLDER`"
         )
     return _guess_answers(path, file_options, table, inside, beside, first)
+
+
+def _check_wide(path: Path, table: Table) -> None:
+    """Refuses tables whose columns are items or classes, which look like those with a column per annotator."""
+    if who := people_in_rows(table):
+        raise DataError(
+            f"{path}: looks like a table with a row for each annotator, by {shown(who)}, and a column for each item: "
+            f"turn it (rows into columns), so that each item has a row and each annotator a column; if the rows are "
+            f"items, give --item {shlex.quote(who)}"
+        )
+    if classes := counts_in_columns(table):
+        raise DataError(
+            f"{path}: looks like a table of votes: {_listed(tuple(classes))} add up to the same number in each row, as "
+            f"a column for each class does; put it as votes.csv, with the columns item, label and count, into a folder "
+            f"of its own, and `crowdsweep init FOLDER`; if they are annotators, give --form cleanlab"
+        )
 
 
 def _guess_answers(
@@ -239,8 +262,16 @@ def _guess_answers(
         header=table.header,
         first=first,
         doubts=found.doubts,
-        notes=tuple(_column_hints(table, columns | _beside_roles(file_options))),
+        notes=(*_not_gold(found.not_gold), *_column_hints(table, columns | _beside_roles(file_options))),
     )
+
+
+def _not_gold(name: str) -> Iterator[str]:
+    if name:
+        yield (
+            f"the column {shown(name)} is not read as gold: most of its classes are no labels, or an item has several; "
+            f"correct them, or give --gold {shlex.quote(name)} to be told where"
+        )
 
 
 def _beside_roles(file_options: FileOptions) -> dict[str, str]:
@@ -260,8 +291,8 @@ def _column_hints(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
         yield f"the column {shown(image)} names image files; to use them for features: --image {shlex.quote(image)}"
     if gold := likely_gold(table, columns):
         yield (
-            f"the column {shown(gold)} has a class for some of the items, the same for all answers to one: if that "
-            f"is gold, give --gold {shlex.quote(gold)}"
+            f"the column {shown(gold)} has a class for items, the same for all answers to one: if that is gold, give "
+            f"--gold {shlex.quote(gold)}"
         )
 
 
@@ -286,18 +317,22 @@ def _form_of_json(path: Path) -> str:
     """Returns the form of a JSON file, by the keys of its first record."""
     with opened_text(path) as file:
         try:
-            first = next((record for _, record in objects_of(path, file)), {})
+            found = [record for _, record in islice(objects_of(path, file), 2)]
         except DataError as error:
             raise DataError(f"{error} (this file begins as JSON does; labels may also come as a table, CSV)") from error
+    first = found[0] if found else {}
     keys = set(first)
     if is_lewidi(first):
         return "lewidi"
     table = _named_table(path)
-    if first and all(isinstance(value, dict) for value in first.values()) and not table:
+    if len(found) == 1 and all(isinstance(value, dict) for value in first.values()) and not table:
+        if is_by_columns(first):
+            return "csv"
         _check_answers(path, first)
         return "peerannot"
     marks = (
         ("argilla", "responses" in keys or any(key.endswith(".responses") for key in keys) or _answered(first)),
+        ("csv", table and _holds_answers(first)),
         ("label-studio", bool({"annotations", "completions", "annotation_id", "lead_time"} & keys)),
         ("prodigy", bool({"_input_hash", "_annotator_id", "_session_id", "accept"} & keys)),
         ("csv", table),
@@ -305,7 +340,8 @@ def _form_of_json(path: Path) -> str:
         ("label-studio", "annotator" in keys),  # JSON_MIN, whose other keys the user has chosen
     )
     nested = first.get("annotations")
-    if isinstance(nested, list) and nested and isinstance(nested[0], dict) and "result" not in nested[0]:
+    nested_answers = isinstance(nested, list) and nested and isinstance(nested[0], dict) and "result" not in nested[0]
+    if nested_answers and not table:
         raise DataError(
             f"{path}: expected annotations as Label Studio writes them, with a `result`, got "
             f"{_listed(tuple(nested[0]))} in the first; of a file of one's own write an object for each answer, with "
@@ -325,6 +361,11 @@ def _form_of_json(path: Path) -> str:
 def _named_table(path: Path) -> bool:
     """Returns whether a JSON file holds a table with a column named for annotators and one for labels."""
     return one_of_each(Table(header=tuple(header_of(path)), rows=[]))
+
+
+def _holds_answers(first: Mapping[str, Any]) -> bool:
+    """Returns whether the answers of a table stand within a JSON file's first object, in its lists."""
+    return rows_in(first, "") != [first] or not any(map(partial(says, "annotator"), first))
 
 
 def _check_answers(path: Path, given: Mapping[str, Mapping[str, Any]]) -> None:

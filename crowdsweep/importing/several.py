@@ -1,9 +1,15 @@
-"""Splits answers that name several classes in one cell of a table, such as `cat|dog`."""
+"""Splits answers that name several classes in one cell of a table: `cat|dog`, `["cat", "dog"]`."""
 
+import json
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from typing import Any
 
-from crowdsweep.errors import DataError
+import numpy as np
+
+from crowdsweep.errors import DataError, shown
+from crowdsweep.importing.coded_rows import CodedRows
 from crowdsweep.importing.rows import ImportedRows
 
 SEPARATORS = ("|", ";", ",")
@@ -56,3 +62,58 @@ def named_together(classes: Collection[str]) -> str | None:
         if parts and (parts <= known or (mark == "|" and parts & known)):
             return name
     return None
+
+
+_OF_PYTHON = re.compile(r"""\[\s*(?:'[^']*'|"[^"]*")(?:\s*,\s*(?:'[^']*'|"[^"]*"))*\s*,?\s*\]""")
+_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+
+
+def without_lists(imported: ImportedRows, *, multilabel: bool) -> ImportedRows:
+    """Returns the answers of a table, of which cells that are lists are taken apart; unchanged where no cell is one.
+
+    A list is JSON (`["cat", "dog"]`), Python's (`['cat', 'dog']`), or Label Studio's (`{"choices": ["cat", "dog"]}`).
+
+    Args:
+        imported: answers and gold of one text each.
+        multilabel: whether the user said that an answer may name several classes; else it may if any list does.
+    """
+    rows = imported.coded
+    taken = [_classes_in(labels) for labels in rows.labels]
+    example = next((labels[0] for labels, classes in zip(rows.labels, taken, strict=True) if labels != classes), None)
+    if example is None:
+        return imported
+    gold = {item: _classes_in(labels) for item, labels in imported.gold.items()}
+    several = multilabel or any(len(classes) > 1 for classes in (*taken, *gold.values()))
+    code: dict[tuple[str, ...], int] = {}
+    place = np.array([code.setdefault(classes, len(code)) for classes in taken], np.int32)
+    coded = replace(rows, label=place[rows.label], labels=list(code))
+    notes = [*imported.notes, f"labels that are lists, such as {shown(example)}, are read as the classes in them"]
+    if not several and () in code:
+        kept = [row for row in coded if row.labels]
+        notes.append(f"empty lists left out: {len(coded) - len(kept)}")
+        coded = CodedRows.of(kept)
+    return replace(
+        imported,
+        rows=coded,
+        gold={item: labels for item, labels in gold.items() if labels},
+        multilabel=several,
+        notes=notes,
+    )
+
+
+def _classes_in(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the classes of an answer of one text: those in it if it is a list, else the text."""
+    text = labels[0].strip() if labels else ""
+    if text[:1] not in ("[", "{") or text[-1:] not in ("]", "}"):
+        return labels
+    try:
+        given: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        if not _OF_PYTHON.fullmatch(text):
+            return labels
+        given = [one or other for one, other in _QUOTED.findall(text)]
+    if isinstance(given, dict) and given.keys() == {"choices"}:
+        given = given["choices"]
+    if not isinstance(given, list) or not all(isinstance(one, str | int | bool) for one in given):
+        return labels
+    return tuple(sorted({str(one) for one in given if str(one).strip()}))
