@@ -46,7 +46,14 @@ _GOLD = (
 )
 SURELY_GOLD = ("gold", "golden", "truth", "groundtruth")
 _PERHAPS_GOLD = ("correct", "expert", "target", "reference", "adjudicated", "adjudication", "true", "official")
-_OF_VOTES = ("majority", "consensus", "aggregated", "predicted", "prediction", "model")  # made of the labels, or guessed
+_OF_VOTES = (
+    "majority",
+    "consensus",
+    "aggregated",
+    "predicted",
+    "prediction",
+    "model",
+)  # made of the labels, or guessed
 EXACTLY: tuple[Mapping[str, str], ...] = (
     {"item": "item", "annotator": "annotator", "label": "label"},
     {"item": "task", "annotator": "worker", "label": "label"},
@@ -70,7 +77,7 @@ def words_of(name: str) -> tuple[str, ...]:
     """Returns the words of a name, in singular, in lower case and without accents."""
     plain = "".join(letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter))
     words = (part.lower() for part in _PART.findall(unicodedata.normalize("NFC", plain)))
-    return tuple(word if word.endswith("ss") else word.removesuffix("s") for word in words)
+    return tuple(word if word.endswith(("ss", "us", "is")) else word.removesuffix("s") for word in words)
 
 
 def is_gold(name: str) -> bool:

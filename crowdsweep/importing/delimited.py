@@ -1,5 +1,7 @@
 """Reads tables row by row: CSV with commas, semicolons, tabs or bars, gzipped or not; tables in JSON or Parquet."""
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -99,8 +101,8 @@ def _csv_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str,
                 filled = [cell.strip() for cell in cells if cell.strip()]
                 if len(filled) > 1 and all(map(_RULE.fullmatch, filled)):
                     raise DataError(
-                        f"{path}, line {line}: expected a row, got a line such as Markdown puts below a table's header; "
-                        f"save the table as CSV"
+                        f"{path}, line {line}: expected a row, got a line such as Markdown puts below a header; save "
+                        f"the table as CSV"
                     )
                 if cells:
                     yield f"{path}, line {line}", dict(zip(header, cells, strict=False))
@@ -144,3 +146,15 @@ def _nested_rows(path: Path) -> Iterator[tuple[str, Record]]:
                 number += 1
                 for row in rows_in(record, f"{path}, row {number}"):
                     yield f"{path}, row {number}", row
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Returns names as a line of CSV, as in the file, shortened if they are long or many."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([cut(name) for name in names[:12]])
+    return line.getvalue() + (f", … ({len(names)} columns)" if len(names) > 12 else "")
+
+
+def cut(text: str, most: int = 40) -> str:
+    """Returns a text, shortened if it is longer than `most` characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"

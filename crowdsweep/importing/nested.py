@@ -70,4 +70,6 @@ def _are_objects(values: list[Any]) -> bool:
 
 def _is_answer(given: Record) -> bool:
     people = [name for name in given if says("annotator", name)]
-    return bool(people) and any(says("label", name) for name in given if name not in people) and not _OF_SPANS & set(given)
+    return (
+        bool(people) and any(says("label", name) for name in given if name not in people) and not _OF_SPANS & set(given)
+    )

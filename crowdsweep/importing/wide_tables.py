@@ -113,6 +113,4 @@ def _each_its_own(cells: Sequence[str], columns: Counter[str]) -> bool:
     """Returns whether nearly every cell of a column is different, and most of them occur in no other column."""
     distinct = set(cells)
     alone = sum(columns[cell] == 1 for cell in distinct)
-    return (
-        len(cells) >= _FEWEST_ANSWERS and 10 * len(distinct) >= 9 * len(cells) and 2 * alone > len(distinct)
-    )
+    return len(cells) >= _FEWEST_ANSWERS and 10 * len(distinct) >= 9 * len(cells) and 2 * alone > len(distinct)

@@ -38,7 +38,9 @@ _OTHER_KINDS = {  # first bytes of files that people take for tables, and what t
     b"\xfd7zX": "a file packed by xz; unpack it",
     b"%PDF": "a PDF; save the table as CSV",
 }
-_LEAD = re.compile(r"(?:sep=.\r?\n|#.*\n|(?:[ \t\r,;|]|\"\")*\n)*")  # what may stand above a table: no row, and no header
+_LEAD = re.compile(
+    r"(?:sep=.\r?\n|#.*\n|(?:[ \t\r,;|]|\"\")*\n)*"
+)  # what may stand above a table: no row, and no header
 
 csv.field_size_limit(LONGEST_FIELD)  # for the whole process, the csv module's only way; default: 128 kB
 
@@ -144,7 +146,7 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
             with gzip.GzipFile(fileobj=file) as unpacked, as_text(unpacked, path) as text:
                 yield text
         else:
-            if b"\0" in magic:
+            if b"\0" in magic and magic[:2] not in _UTF_16:
                 raise DataError(f"{path}: expected text, got zero bytes (UTF-16 without a mark?); save it as UTF-8")
             with _Text(file, path, "utf-16" if magic[:2] in _UTF_16 else "utf-8-sig") as text:
                 yield text
@@ -291,9 +293,8 @@ def _lead(file: io.TextIOWrapper, separator: str) -> tuple[int, bool]:
     above = _LEAD.match(sample)
     lines = above[0].splitlines() if above else []
     first, *_ = sample[above.end() if above else 0 :].splitlines() or [""]
-    if lines and separator in lines[-1] and lines[-1][:1] == "#":
-        if lines[-1].count(separator) == first.count(separator):
-            first = lines.pop()
+    if lines and lines[-1][:1] == "#" and lines[-1].count(separator) == first.count(separator) > 0:
+        first = lines.pop()
     return len(lines), separator in first and first.count(separator) == first.count(f"{separator} ")
 
 

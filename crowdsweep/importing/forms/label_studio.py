@@ -24,7 +24,7 @@ _MIN_KEYS = ("id", "annotator", "annotation_id", "created_at", "updated_at", "le
 
 
 def read_label_studio(path: Path, asked: FileOptions) -> ImportedRows:
-    """Reads choices, ratings and pairwise selections; cancelled annotations are left out and counted.
+    """Reads choices, ratings, numbers and pairwise selections; cancelled annotations are left out and counted.
 
     Raises:
         DataError: a task or an annotation is invalid; the message says which one, and at which key.
@@ -105,10 +105,8 @@ def _answers(
         kind, name = result.get("type"), str(result.get("from_name", ""))
         if "choices" in given:
             labels = part(given["choices"], list, f"{place}, value.choices")
-        elif "rating" in given:
-            labels = [given["rating"]]
-        elif "selected" in given:
-            labels = [given["selected"]]
+        elif key := next((key for key in ("rating", "number", "selected") if key in given), None):
+            labels = [given[key]]
         else:
             other.add(str(kind))
             continue

@@ -138,9 +138,7 @@ def _without_beside(
         )
     for reason in dict.fromkeys(beside.values()):
         names = [name for name, why in beside.items() if why == reason]
-        gathered.notes.append(
-            f"{', '.join(map(shown, names[:4]))}{', …' if len(names) > 4 else ''} left out: {reason}"
-        )
+        gathered.notes.append(f"{', '.join(map(shown, names[:4]))}{', …' if len(names) > 4 else ''} left out: {reason}")
     places = [*range(first), *(place for place, name in enumerate(annotators, first) if name not in beside)]
     return [name for name in annotators if name not in beside], [[line[place] for place in places] for line in body]
 
