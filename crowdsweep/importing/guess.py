@@ -23,6 +23,7 @@ from crowdsweep.importing.roles import (
     likely_features,
     likely_gold,
     likely_images,
+    likely_labels,
     looks_headless,
     one_of_each,
     roles_of,
@@ -328,6 +329,8 @@ def _column_hints(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
         options = " ".join(f"--features {shlex.quote(name)}" for name in numbers[:8])
         more = " …" if len(numbers) > 8 else ""
         yield f"columns of numbers that describe the items are not read; to use them as features: {options}{more}"
+    if others := likely_labels(table, columns):
+        yield f"{', '.join(map(shown, others[:4]))} may be answers as well; to read one of them instead: --label COLUMN"
     if "image" not in columns and (image := likely_images(table, columns)):
         yield f"the column {shown(image)} names image files; to use them for features: --image {shlex.quote(image)}"
     if gold := likely_gold(table, columns):

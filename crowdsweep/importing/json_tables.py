@@ -4,6 +4,7 @@ records   [{"item": "p1", "annotator": "ann", "label": "yes"}]      or one objec
 columns   {"item": {"0": "p1"}, "annotator": {"0": "ann"}}          pandas' default
 index     {"0": {"item": "p1", "annotator": "ann"}}
 lists     {"item": ["p1"], "annotator": ["ann"]}
+polars    {"columns": [{"name": "item", "values": ["p1"]}]}
 split     {"columns": ["item", "annotator"], "index": [0], "data": [["p1", "ann"]]}
 table     {"schema": {"fields": []}, "data": [{"item": "p1", "annotator": "ann"}]}
 wrapped   {"version": 1, "answers": [{"item": "p1", "annotator": "ann"}]}
@@ -75,6 +76,9 @@ def _turned(path: Path, whole: dict[str, Any]) -> list[tuple[str, Record]]:
         header = [str(name) for name in whole["columns"]]
         rows = [(str(number), _paired(path, header, row)) for number, row in enumerate(whole["data"])]
         return [(name, row) for name, row in rows if row]
+    series = whole.get("columns")
+    if isinstance(series, list) and _of_objects(series) and all({"name", "values"} <= one.keys() for one in series):
+        return _turned(path, {str(one["name"]): one["values"] for one in series})
     if isinstance(whole.get("schema"), dict) and isinstance(whole.get("data"), list):
         return [(str(number), row) for number, row in enumerate(whole["data"]) if isinstance(row, dict)]
     if values and all(isinstance(value, list) and not _of_objects(value) for value in values):

@@ -208,6 +208,22 @@ def likely_gold(table: Table, found: Mapping[str, str]) -> str:
     return ""
 
 
+def likely_labels(table: Table, found: Mapping[str, str]) -> list[str]:
+    """Returns the columns that may be answers as well; none if the name of the column of labels is certain."""
+    if not {"item", "label"} <= found.keys() or set(SURELY_LABELS) & set(words_of(found["label"])):
+        return []
+    left = [name for name in table.header if name not in found.values() and _can_be(table, "label", name)]
+    left = [name for name in left if not {"id", "index", "round", "order", "position"} & set(words_of(name))]
+    return [name for name in left if is_answered(table, found["item"], name)]
+
+
+def is_answered(table: Table, item: str, name: str) -> bool:
+    """Returns whether a column has several values for some item, and so may be what annotators answered."""
+    places = [table.place(column) for column in (item, name)]
+    pairs = {tuple(row[place] for place in places) for row in table.rows if row[places[1]]}
+    return len(pairs) > len({pair[0] for pair in pairs})
+
+
 def likely_images(table: Table, found: Mapping[str, str]) -> str:
     """Returns a column of image file names: the item column or one that describes the items; empty if there is none."""
     for name in table.header:

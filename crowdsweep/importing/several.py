@@ -65,13 +65,15 @@ def named_together(classes: Collection[str]) -> str | None:
 
 
 _OF_PYTHON = re.compile(r"""\[\s*(?:'[^']*'|"[^"]*")(?:\s*,\s*(?:'[^']*'|"[^"]*"))*\s*,?\s*\]""")
+_OF_LABEL_STUDIO = ("choices", "rating", "number", "selected")
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 
 
 def without_lists(imported: ImportedRows, *, multilabel: bool) -> ImportedRows:
     """Returns the answers of a table, of which cells that are lists are taken apart; unchanged where no cell is one.
 
-    A list is JSON (`["cat", "dog"]`), Python's (`['cat', 'dog']`), or Label Studio's (`{"choices": ["cat", "dog"]}`).
+    A list is JSON (`["cat", "dog"]`), Python's (`['cat', 'dog']`), or Label Studio's (`{"choices": ["cat", "dog"]}`,
+    `[{"rating": 4}]`).
 
     Args:
         imported: answers and gold of one text each.
@@ -101,6 +103,15 @@ def without_lists(imported: ImportedRows, *, multilabel: bool) -> ImportedRows:
     )
 
 
+def chosen_in(given: Any) -> Any:
+    """Returns the classes of an answer as Label Studio writes it in a row: those of `choices`, a rating or a number."""
+    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict):
+        given = given[0]
+    if isinstance(given, dict) and len(given) == 1 and (key := next(iter(given))) in _OF_LABEL_STUDIO:
+        return given[key] if isinstance(given[key], list) else [given[key]]
+    return given
+
+
 def _classes_in(labels: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the classes of an answer of one text: those in it if it is a list, else the text."""
     text = labels[0].strip() if labels else ""
@@ -112,8 +123,7 @@ def _classes_in(labels: tuple[str, ...]) -> tuple[str, ...]:
         if not _OF_PYTHON.fullmatch(text):
             return labels
         given = [one or other for one, other in _QUOTED.findall(text)]
-    if isinstance(given, dict) and given.keys() == {"choices"}:
-        given = given["choices"]
+    given = chosen_in(given)
     if not isinstance(given, list) or not all(isinstance(one, str | int | bool) for one in given):
         return labels
     return tuple(sorted({str(one) for one in given if str(one).strip()}))

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from crowdsweep.importing.column_words import is_gold, says, surely_annotators, words_of
+from crowdsweep.importing.column_words import TEXTS, is_gold, says, surely_annotators, words_of
 from crowdsweep.importing.roles import FEW, MOST_CLASSES, Table
 
 _BESIDE = (  # of columns that are nobody's answers
@@ -33,14 +33,21 @@ def wide_columns(table: Table) -> tuple[str | None, str | None] | None:
     gold = [name for name in table.header if is_gold(name)]
     rest = [name for name in table.header if name not in gold[:1]]
     column = {name: table.column(name) for name in rest}
-    first = rest[0] if rest else ""
-    ids = len(column.get(first, [])) == len(table.rows) == len(set(column.get(first, [])))
-    for answers, item in ((rest[1:], first), (rest, None)):
+    ids = [name for name in rest if len(column[name]) == len(table.rows) == len(set(column[name]))]
+    item = next(filter(_names_ids, ids), next((name for name in ids if name == rest[0]), None))
+    for first in dict.fromkeys((item, None)):
+        answers = [name for name in rest if name != first]
         beside = columns_beside({name: column[name] for name in answers})
         held = [column[name] for name in answers if name not in beside]
-        if (item is None or ids) and len(held) > 1 and _share_classes(held):
-            return item, gold[0] if gold else None
+        if len(held) > 1 and _share_classes(held):
+            return first, gold[0] if gold else None
     return None
+
+
+def _names_ids(name: str) -> bool:
+    """Returns whether a name says that a column has the items' ids, and no texts or numbers of rows."""
+    words = set(words_of(name))
+    return says("item", name) and words.isdisjoint((*TEXTS, "index", "idx", "row"))
 
 
 def columns_beside(columns: Mapping[str, Sequence[str]]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -58,7 +59,7 @@ def lines(objects: Sequence[object]) -> str:
     return "\n".join(map(json.dumps, objects)) + "\n"
 
 
-def parquet(columns: Mapping[str, Sequence[object]]) -> bytes:
+def parquet(columns: Mapping[str, Any]) -> bytes:
     out = io.BytesIO()
     pq.write_table(pa.Table.from_pydict({name: pa.array(cells) for name, cells in columns.items()}), out)
     return out.getvalue()
@@ -108,6 +109,15 @@ CROWD = {
         [{"id": i, **dict(zip(PEOPLE, of_item(i), strict=True))} for i in ITEMS]
     ),
     "JSON of pandas' columns, with other names": pd.DataFrame(records("sentence_id", "coder", "code")).to_json(),
+    "JSON of polars": json.dumps(
+        {"columns": [{"name": name, "values": [row[k] for row in ROWS]} for k, name in enumerate(HEADER)]}
+    ),
+    "JSON of older doccano": lines(
+        [
+            {"id": i, "text": "", "annotations": [{"label": LABELS[i, who], "user": who} for who in PEOPLE]}
+            for i in ITEMS
+        ]
+    ),
     "JSON of LeWiDi without soft labels": json.dumps(LEWIDI),
     "Parquet with a list for each item": parquet({name: [one[name] for one in BY_ITEM] for name in BY_ITEM[0]}),
     "Parquet with a column per annotator": parquet(
@@ -116,6 +126,9 @@ CROWD = {
     "Python's lists": table(HEADER, [(i, who, str([label])) for i, who, label in ROWS]),
     "wide": wide(),
     "wide, with texts": wide(("text", lambda n: f"text number {n}, of its own")),
+    "wide, with numbers of rows": table(
+        ("Unnamed: 0", "text", "doc_id", *PEOPLE), [(n, f"text {n}!", i, *of_item(i)) for n, i in enumerate(ITEMS)]
+    ),
     "wide, with times and certainties": wide(
         ("ann_seconds_time", lambda n: n % 3), ("ann_confidence", lambda n: n % 4)
     ),
@@ -330,3 +343,33 @@ def test_numbers_of_label_studio_are_labels(tmp_path: Path) -> None:
         for n, item in enumerate(ITEMS)
     ]
     assert imported(tmp_path / "a.json", json.dumps(tasks)).dataset.class_labels == ("0", "1", "2")
+
+
+def test_ratings_of_label_studio_in_rows_are_labels(tmp_path: Path) -> None:
+    rows = [(n, k, f"text {n}", [{"rating": 1 + (n + k) % 3}]) for n in range(12) for k in range(3)]
+    names = ("id", "annotator", "review", "stars")
+    in_json = [dict(zip(names, row, strict=True), annotation_id=n, lead_time=1.5) for n, row in enumerate(rows)]
+    in_csv = table(names, [(*row[:3], json.dumps(row[3])) for row in rows])
+    found = [imported(tmp_path / "a.csv", in_csv), import_json(tmp_path / "other", in_json)]
+    assert [one.dataset.class_labels for one in found] == [("1", "2", "3")] * 2
+    assert triples(found[0]) == triples(found[1])
+
+
+def import_json(folder: Path, content: object) -> Imported:
+    folder.mkdir()
+    return imported(folder / "a.json", json.dumps(content))
+
+
+def test_other_columns_that_may_be_answers_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [(i, who, n % 4, label) for n, (i, who, label) in enumerate(ROWS)]
+    path.write_text(table(("comment_id", "annotator_id", "sentiment", "hatespeech"), rows))
+    assert any(note.startswith("'hatespeech' may be answers as well") for note in guess_file(path).notes)
+    path.write_text(table(("comment_id", "annotator_id", "hatespeech", "label"), rows))
+    assert not any("as well" in note for note in guess_file(path).notes)
+
+
+@pytest.mark.parametrize("other", ["yes\u200b", "ye\u00ads", "Yes "])
+def test_what_nobody_sees_is_told(tmp_path: Path, other: str) -> None:
+    found = imported(tmp_path / "a.csv", table(HEADER, [("doc0", "dan", other), *ROWS]))
+    assert any("differ only in spelling" in note for note in found.doubtful())
