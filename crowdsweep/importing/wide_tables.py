@@ -13,9 +13,10 @@ from crowdsweep.importing.column_words import TEXTS, is_gold, says, surely_annot
 from crowdsweep.importing.roles import FEW, MOST_CLASSES, Table
 
 _BESIDE = (  # of columns that are nobody's answers
-    *("time", "date", "timestamp", "duration", "confidence", "conf", "certainty", "comment", "remark"),
+    *("timestamp", "duration", "confidence", "conf", "certainty", "comment", "remark"),
     *("majority", "consensus", "aggregated", "agreement", "agree", "disagreement", "entropy", "kappa"),
 )
+_TIMES = ("time", "date")  # also in names of rules that label: such a column may hold answers
 _TEXTS = "nearly every cell is different, as in texts or ids, and not in classes"
 _BY_NAME = "as their names say, they hold times, certainties or votes, and no annotator's answers"
 _TOTALS = ("total", "sum", "mean", "average", "count", "gesamt", "summe", "somme", "suma", "totale", "итого", "合计")
@@ -50,16 +51,23 @@ def _names_ids(name: str) -> bool:
     return says("item", name) and words.isdisjoint((*TEXTS, "index", "idx", "row"))
 
 
-def columns_beside(columns: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def columns_beside(columns: Mapping[str, Sequence[str]], *, by_name: bool = True) -> dict[str, str]:
     """Returns the columns that hold no annotator's answers, each with the reason.
 
     Args:
         columns: cells of each column that are no missing values.
+        by_name: whether names count, too; they do only if two other columns remain.
     """
     counts = Counter(cell for cells in columns.values() for cell in set(cells))
-    texts = {name: _TEXTS for name, cells in columns.items() if _each_its_own(cells, counts)}
+    found = {name: _TEXTS for name, cells in columns.items() if _each_its_own(cells, counts)}
+    if not by_name:
+        return found
     named = {name: _BY_NAME for name in columns if not set(_BESIDE).isdisjoint(words_of(name))}
-    return {**named, **texts} if len(columns) - len({**named, **texts}) > 1 else texts
+    times = [name for name in columns if not set(_TIMES).isdisjoint(words_of(name))]
+    answers = {cell for name, cells in columns.items() if name not in (*named, *times) for cell in cells}
+    named |= {name: _BY_NAME for name in times if answers.isdisjoint(columns[name])}
+    named = {name: reason for name, reason in named.items() if name not in found}
+    return found | named if len(columns) - len(found | named) > 1 else found
 
 
 def is_total(row: Sequence[str], above: Sequence[Sequence[str]]) -> bool:

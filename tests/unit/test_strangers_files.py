@@ -373,3 +373,15 @@ def test_other_columns_that_may_be_answers_are_told(tmp_path: Path) -> None:
 def test_what_nobody_sees_is_told(tmp_path: Path, other: str) -> None:
     found = imported(tmp_path / "a.csv", table(HEADER, [("doc0", "dan", other), *ROWS]))
     assert any("differ only in spelling" in note for note in found.doubtful())
+
+
+def test_texts_beside_annotators_are_kept(tmp_path: Path) -> None:
+    content = wide(("tweet", lambda n: f"tweet number {n}, of its own"), ("seen_date", lambda n: n % 2))
+    found = imported(tmp_path / "a.csv", content)
+    assert triples(found) == set(ROWS)
+    assert found.rows.text == {item: f"tweet number {n}, of its own" for n, item in enumerate(ITEMS)}
+
+
+def test_a_rule_on_dates_may_label(tmp_path: Path) -> None:
+    content = wide(("has_date", lambda n: of_item(ITEMS[n])[0]))
+    assert "has_date" in {who for _, who, _ in triples(imported(tmp_path / "a.csv", content))}

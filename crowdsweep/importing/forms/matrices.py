@@ -14,6 +14,7 @@ from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.on_disk import arrays_on_disk
 from crowdsweep.data.on_disk.text_files import check_packed_text, opened_text, reading, rows_of, separator_of
 from crowdsweep.errors import DataError, shown
+from crowdsweep.importing.column_words import TEXTS, words_of
 from crowdsweep.importing.delimited import header_of, kind_of, records
 from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.measures import check_no_measures
@@ -67,7 +68,9 @@ def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | Non
         raise DataError(
             f"{path}: expected a distinct name for each annotator in the first line, got {', '.join(annotators[:8])}"
         )
-    annotators, body = _without_beside(path, annotators, body, gathered, missing, named=bool(header))
+    beside = _beside(path, annotators, body, missing, named=bool(header), by_name=headed is True)
+    texts = _texts_in(annotators, body, beside, gathered)
+    annotators, body = _without(annotators, body, beside)
     labels = {cell for line in body for cell in line[indexed:]}
     check_no_measures(path, Counter(cell for line in body for cell in line[indexed:]))
     codes = all(missing(cell) or _CODE.fullmatch(cell) for cell in {*labels, *classes})
@@ -75,7 +78,7 @@ def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | Non
     seen: set[str] = set()
     for number, line in enumerate(body):
         where = f"{path}, item {number}"
-        item = gathered.item(line[0] if indexed else str(number), where)
+        item = gathered.item(line[0] if indexed else str(number), where, texts[number] if texts else None)
         if item in seen:
             raise DataError(f"{where}: expected distinct item ids in the first column, got {item!r} again")
         seen.add(item)
@@ -107,16 +110,10 @@ def _rows_alone(header: list[str], body: list[list[str]], gathered: RowCollector
     return rows
 
 
-def _without_beside(
-    path: Path,
-    annotators: list[str],
-    body: list[list[str]],
-    gathered: RowCollector,
-    missing: MissingValues,
-    *,
-    named: bool,
-) -> tuple[list[str], list[list[str]]]:
-    """Returns annotators and lines without columns that hold no answers: texts, ids, times, votes over the others.
+def _beside(
+    path: Path, annotators: list[str], body: list[list[str]], missing: MissingValues, *, named: bool, by_name: bool
+) -> dict[str, str]:
+    """Returns the columns that hold no answers, with the reasons: texts, ids, times, votes over the others.
 
     Raises:
         DataError: no other column is left, or the columns have no names by which a note could say what was left out.
@@ -125,10 +122,8 @@ def _without_beside(
     held = {
         name: [line[place] for line in body if not missing(line[place])] for place, name in enumerate(annotators, first)
     }
-    beside = columns_beside(held)
-    if not beside:
-        return annotators, body
-    if not named or len(beside) == len(annotators):
+    beside = columns_beside(held, by_name=by_name)
+    if beside and (not named or len(beside) == len(annotators)):
         name = next(iter(beside))
         raise DataError(
             f"{path}: expected classes, which recur from item to item; nearly every cell of "
@@ -136,9 +131,32 @@ def _without_beside(
             f"different, such as {shown(held[name][0])}: texts, ids or measurements, not labels; a matrix holds one "
             f"class for each item and annotator"
         )
+    return beside
+
+
+def _texts_in(
+    annotators: list[str], body: list[list[str]], beside: dict[str, str], gathered: RowCollector
+) -> list[str]:
+    """Returns the texts of items, if a column beside the answers is named for texts; notes all columns left out."""
+    first = len(body[0]) - len(annotators)
+    texts: dict[str, list[str]] = {}
+    for place, name in enumerate(annotators, first):
+        if name in beside and not set(TEXTS).isdisjoint(words_of(name)) and any(" " in line[place] for line in body):
+            texts[name] = [line[place] for line in body]
+    kept = next(iter(texts), None)
+    if kept is not None:
+        gathered.notes.append(f"{shown(kept)} is kept as the texts of items")
     for reason in dict.fromkeys(beside.values()):
-        names = [name for name, why in beside.items() if why == reason]
-        gathered.notes.append(f"{', '.join(map(shown, names[:4]))}{', …' if len(names) > 4 else ''} left out: {reason}")
+        names = [name for name, why in beside.items() if why == reason and name != kept]
+        if names:
+            more = ", …" if len(names) > 4 else ""
+            gathered.notes.append(f"{', '.join(map(shown, names[:4]))}{more} left out: {reason}")
+    return [] if kept is None else texts[kept]
+
+
+def _without(annotators: list[str], body: list[list[str]], beside: dict[str, str]) -> tuple[list[str], list[list[str]]]:
+    """Returns annotators and lines without these columns."""
+    first = len(body[0]) - len(annotators)
     places = [*range(first), *(place for place, name in enumerate(annotators, first) if name not in beside)]
     return [name for name in annotators if name not in beside], [[line[place] for place in places] for line in body]
 
