@@ -96,7 +96,7 @@ def _likely_no_answers(imported: ImportedRows) -> Iterator[str]:
 def _named_for_gold(imported: ImportedRows) -> Iterator[str]:
     """Yields a sentence if an annotator is called as gold is."""
     people = imported.coded.annotator.texts
-    if named := [who for who in people if is_gold(who)] if len(people) < _MANY else []:
+    if named := [who for who in people if is_gold(who)] if 10 * len(people) < _MANY else []:
         yield (
             f"the annotator {shown(named[0])} is called as gold is, and counts as one of the crowd: to have these "
             f"answers as gold, put them into a file of their own (item, gold) and give --gold FILE"

@@ -227,6 +227,8 @@ def _check_header(path: Path, header: tuple[str, ...]) -> None:
             f"{path}: expected the names of columns above the first row, got {shown(''.join(header))} and empty cells: "
             f"take titles and notes above the table out of the file"
         )
+    if not any(header):
+        raise DataError(f"{path}: expected a table with the names of columns in its first line, got none of it")
     if len(header) < 2:
         raise DataError(
             f"{path}: expected a table with columns of items, annotators and labels, got one column, "

@@ -32,7 +32,9 @@ def form_of_json(path: Path) -> str:
             found = [record for _, record in islice(objects_of(path, file), 2)]
         except DataError as error:
             raise DataError(f"{error} (this file begins as JSON does; labels may also come as a table, CSV)") from error
-    first = found[0] if found else {}
+    if not found:
+        raise DataError(f"{path}: expected records, found none; export it with its answers")
+    first = found[0]
     keys = set(first)
     if is_lewidi(first):
         return "lewidi"

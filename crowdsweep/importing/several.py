@@ -12,7 +12,7 @@ from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.coded_rows import CodedRows
 from crowdsweep.importing.rows import ImportedRows
 
-SEPARATORS = ("|", ";", ",")
+SEPARATORS = ("\n", "|", ";", ",")
 """Separators between the classes of a cell; the first one that occurs anywhere in the file is used."""
 
 
@@ -28,7 +28,7 @@ def parted(imported: ImportedRows) -> ImportedRows:
     cells = [label for row in imported.rows for label in row.labels]
     mark = separator(cells)
     if mark is None:
-        marks = ", ".join(SEPARATORS[:-1])
+        marks = ", ".join(SEPARATORS[1:-1])
         raise DataError(
             f"{imported.source}: expected labels that name several classes, with {marks} or {SEPARATORS[-1]} between "
             f"them, got only such as {cells[0]!r}; without --scale multilabel each answer has one class"
@@ -59,12 +59,13 @@ def named_together(classes: Collection[str]) -> str | None:
     for name in classes:
         mark = separator([name])
         parts = {part.strip() for part in name.split(mark)} if mark else set[str]()
-        if parts and (parts <= known or (mark == "|" and parts & known)):
+        if parts and (parts <= known or (mark in SEPARATORS[:2] and parts & known)):
             return name
     return None
 
 
 _OF_PYTHON = re.compile(r"""\[\s*(?:'[^']*'|"[^"]*")(?:\s*,\s*(?:'[^']*'|"[^"]*"))*\s*,?\s*\]""")
+_UNREAD = re.compile(r"""\[\s*['"\d.].*[\s,].*\]""", re.DOTALL)  # ['cat' 'dog'] of NumPy, [0.5, 0.5]
 _OF_LABEL_STUDIO = ("choices", "rating", "number", "selected")
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 
@@ -78,9 +79,18 @@ def without_lists(imported: ImportedRows, *, multilabel: bool) -> ImportedRows:
     Args:
         imported: answers and gold of one text each.
         multilabel: whether the user said that an answer may name several classes; else it may if any list does.
+
+    Raises:
+        DataError: most labels are lists in another form, such as shares of classes.
     """
     rows = imported.coded
     taken = [_classes_in(labels) for labels in rows.labels]
+    unread = [labels[0] for labels in taken if labels and _UNREAD.fullmatch(labels[0].strip())]
+    if 2 * len(unread) > len(taken):
+        raise DataError(
+            f"{imported.source}: expected classes, got lists such as {shown(unread[0])}, which are not read; write "
+            f'several classes as ["cat", "dog"] or cat|dog; shares of classes are no labels'
+        )
     example = next((labels[0] for labels, classes in zip(rows.labels, taken, strict=True) if labels != classes), None)
     if example is None:
         return imported

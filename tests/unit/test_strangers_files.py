@@ -189,6 +189,10 @@ REFUSED = {
         lines([{"data_row": {"id": 1}, "projects": {"p": {"labels": []}}}] * 2),
         "cannot tell which tool",
     ),
+    "comments alone": ("# a\n# b\n", "names of columns in its first line"),
+    "no records": ("[]", "expected records, found none"),
+    "NumPy's lists": (table(HEADER, [(i, who, f"['{label}' 'x']") for i, who, label in ROWS]), "lists such as"),
+    "shares of classes": (table(HEADER, [(*row[:2], f"[0.{n % 9}, 0.5]") for n, row in enumerate(ROWS)]), "lists such"),
     "as many labels as nobody": (
         lines([{"id": 1, "annotators": ["a", "b"], "labels": ["x"]}] * 3),
         "label for each of 2",
@@ -385,3 +389,19 @@ def test_texts_beside_annotators_are_kept(tmp_path: Path) -> None:
 def test_a_rule_on_dates_may_label(tmp_path: Path) -> None:
     content = wide(("has_date", lambda n: of_item(ITEMS[n])[0]))
     assert "has_date" in {who for _, who, _ in triples(imported(tmp_path / "a.csv", content))}
+
+
+def test_classes_in_lines_of_a_cell_are_several(tmp_path: Path) -> None:
+    content = table(HEADER, [("doc0", "dan", "yes\nno"), *ROWS])
+    assert any("looks like several classes" in note for note in imported(tmp_path / "a.csv", content).doubtful())
+    (tmp_path / "told").mkdir()
+    found = imported(tmp_path / "told" / "a.csv", content, scale="multilabel")
+    assert triples(found) == {*ROWS, ("doc0", "dan", "yes"), ("doc0", "dan", "no")}
+
+
+def test_a_file_in_place_of_a_folder_is_sent_to_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text(PLAIN)
+    for name in ("a.csv", str(tmp_path / "a.csv")):
+        with pytest.raises(DataError, match=r"got a file; `crowdsweep init .*a\.csv` makes one of it"):
+            cs.load(name)
