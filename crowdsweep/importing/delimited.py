@@ -136,8 +136,9 @@ def _nested_header(path: Path, flat: list[str]) -> list[str]:
 
 def _nested_rows(path: Path) -> Iterator[tuple[str, Record]]:
     with reading(path, "a Parquet file"), pq.ParquetFile(path) as file:
-        groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
-        check_rows(file.metadata.num_rows, path, floor=MOST_RECORDS)
+        groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
+        cells = sum(max(group.column(place).num_values for place in range(group.num_columns)) for group in groups)
+        check_rows(cells, path, floor=MOST_RECORDS, what="answers")
         unpacked = sum(group.total_byte_size for group in groups)
         check_unpacked(unpacked, path.stat().st_size, str(path), "write a row for each answer, as CSV")
         number = 0
