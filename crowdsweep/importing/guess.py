@@ -101,7 +101,7 @@ def guess_file(path: Path, file_options: FileOptions | None = None, form: str | 
     if start in "[{" and form is None and not _columns(file_options):
         name = form_of_json(path)
         if name == "csv":
-            return _guess_table(path, file_options, rows_are_answers=False)
+            return _told_of_keys(_guess_table(path, file_options, rows_are_answers=False))
         return Guess(form=name, asked=file_options, what=FORMS[name].title)
     return _guess_table(path, file_options, rows_are_answers=form == "csv")
 
@@ -259,6 +259,15 @@ def _check_wide(path: Path, table: Table) -> None:
             f"a column for each class does; put it as votes.csv, with the columns item, label and count, into a folder "
             f"of its own, and `crowdsweep init FOLDER`; if they are annotators, give --form cleanlab"
         )
+
+
+def _told_of_keys(guess: Guess) -> Guess:
+    """Returns the guess about a table in JSON, with a note if its columns may be items as well as annotators."""
+    if guess.form != "cleanlab" or guess.asked.item is not None:
+        return guess
+    names = ", ".join(map(shown, guess.header[:3]))
+    told = f"{names}, … are taken for annotators; if they are items, give --form peerannot"
+    return replace(guess, notes=(*guess.notes, told))
 
 
 def _guess_wide(

@@ -104,8 +104,9 @@ def is_by_columns(whole: Mapping[str, Any]) -> bool:
     There are more rows than columns, and the columns have names: annotators of `{item: {annotator: label}}` may also be
     numbers.
     """
-    rows = {name: None for value in whole.values() if isinstance(value, dict) for name in value}
-    return not _counted(whole) and len(rows) > len(whole) and list(rows) == list(map(str, range(len(rows))))
+    rows = list(next(iter(whole.values()), {}))
+    same = all(isinstance(value, dict) and list(value) == rows for value in whole.values())
+    return same and not _counted(whole) and len(rows) > len(whole) and rows == list(map(str, range(len(rows))))
 
 
 def _of_objects(values: list[Any]) -> bool:

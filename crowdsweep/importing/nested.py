@@ -27,7 +27,7 @@ def rows_in(record: Record, where: str) -> list[Record]:
     people = [name for name in lists if says("annotator", name) and not _are_objects(lists[name])]
     if len(people) == 1:
         who = lists[people[0]]
-        labels = [name for name in lists if name not in people and says("label", name)]
+        labels = [name for name in lists if name not in people and says("label", name) and is_cell(name, lists[name])]
         if labels and not any(len(lists[name]) == len(who) for name in labels):
             raise DataError(
                 f"{where}: expected a label for each of {len(who)} {people[0]}, got {len(lists[labels[0]])} "

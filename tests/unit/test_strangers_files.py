@@ -267,6 +267,13 @@ def test_an_annotator_called_gold_is_told(tmp_path: Path) -> None:
 def test_answers_of_more_annotators_than_items_say_what_was_taken_for_what(tmp_path: Path) -> None:
     turned = {who: {item: LABELS[item, who] for item in ITEMS} for who in PEOPLE}
     assert any("3 items such as 'ann'" in note for note in imported(tmp_path / "a.json", json.dumps(turned)).rows.notes)
+    ragged = {f"p{n}": {str(k): "ab"[k % 2] for k in range(n, n + 4)} for n in range(3)}
+    dense = {f"p{n}": {str(k): "ab"[k * n % 2] for k in range(5)} for n in range(3)}
+    for name, content, form in (("b", ragged, "peerannot"), ("c", dense, "cleanlab")):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(content))
+        guess = guess_file(path)
+        assert (guess.form, any("--form peerannot" in note for note in guess.notes)) == (form, form == "cleanlab")
 
 
 @pytest.mark.parametrize(
@@ -339,6 +346,7 @@ def test_numbers_of_label_studio_are_labels(tmp_path: Path) -> None:
         {
             "id": n,
             "data": {"text": item},
+            "annotators": [7, 8],
             "annotations": [
                 {"completed_by": k, "result": [{"from_name": "n", "type": "number", "value": {"number": (n + k) % 3}}]}
                 for k in range(3)
