@@ -128,7 +128,8 @@ def load(
         missing: for a table, texts that mean a missing value, besides null, NaN and the empty text; None for the usual
             ones (NA, None, …; `crowdsweep.data.missing.WORDS`), `[]` for no others. A folder has the key `missing` in
             its dataset.yaml instead.
-        scale: for a table, `ordinal` where classes are steps, in the order of `classes` or of their numbers;
+        scale: for a table, `ordinal` where classes are steps, in the order of `classes` or of their numbers; an ordered
+            categorical column of labels says both by itself;
             `multilabel` where an answer may name several classes, as lists or as `cat|dog`. A folder has the key
             `scale` in its dataset.yaml instead.
         params: further dataset parameters, such as `scenario`.
@@ -182,6 +183,11 @@ def as_table(given: Any, what: str) -> pa.Table:
     Raises:
         DataError: the object is not a table, or has columns that cannot be read.
     """
+    return _plain_table(_encoded_table(given, what), what)
+
+
+def _encoded_table(given: Any, what: str) -> pa.Table:
+    """Returns the object as an Arrow table, with the types that it has."""
     if isinstance(given, Mapping):
         columns = {
             str(name): _taken(pa.Table.from_pydict, {"": column}, f"{what}, column {name}")
@@ -191,7 +197,7 @@ def as_table(given: Any, what: str) -> pa.Table:
     elif hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
         try:
             table = pa.table(given)
-        except (pa.ArrowException, TypeError, ValueError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             reason = shortened(" ".join(map(str, error.args)))
             raise DataError(
                 f"{what}: expected columns of texts or of numbers, of types that Arrow has; cast the others or leave "
@@ -202,6 +208,11 @@ def as_table(given: Any, what: str) -> pa.Table:
             f"{what}: expected a folder, a name, or a table (a dict of columns; pandas, polars or Arrow), got "
             f"{_kind(given)}"
         )
+    return table
+
+
+def _plain_table(table: pa.Table, what: str) -> pa.Table:
+    """Returns the table with plain columns, of distinct names."""
     bounds.check_table(table.num_rows, table.nbytes, what)
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if twice:
@@ -214,7 +225,7 @@ def as_table(given: Any, what: str) -> pa.Table:
 def _taken(make: Callable[[Any], pa.Table], given: Any, what: str) -> pa.Table:
     try:
         return make(given)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         reason = shortened(" ".join(map(str, error.args)))
         raise DataError(f"{what}: expected columns of one length, each of texts or of numbers: {reason}") from error
 
@@ -269,7 +280,10 @@ def _decoded(chunk: Any) -> Any:
 def _of_table(
     given: Any, features: Any, classes: Sequence[str] | None, missing: MissingValues, scale: str | None
 ) -> CrowdDataset:
-    table = as_table(given, "table")
+    encoded = _encoded_table(given, "table")
+    if classes is None and (steps := _steps_of(encoded)):
+        classes, scale = steps, scale or "ordinal"
+    table = _plain_table(encoded, "table")
     for name in _NEEDED:
         if name not in table.column_names:
             there = ", ".join(map(repr, table.column_names)) or "none"
@@ -299,6 +313,16 @@ def _of_table(
             return replace(dataset, folder="", left_out=replace(dataset.left_out, first=places))
         except DataError as error:
             raise DataError(_in_words_of_tables(str(error), folder)) from error
+
+
+def _steps_of(table: pa.Table) -> list[str]:
+    """Returns the classes of an ordered categorical column of labels, used or not, in their order; else nothing."""
+    if table.column_names.count("label") != 1:
+        return []
+    column: Any = table.column("label")
+    if not pa.types.is_dictionary(column.type) or not column.type.ordered or not column.num_chunks:
+        return []
+    return [str(name) for name in column.unify_dictionaries().chunk(0).dictionary.to_pylist()]
 
 
 def _with_joined_lists(table: pa.Table, *, several: bool) -> pa.Table:

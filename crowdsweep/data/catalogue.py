@@ -7,6 +7,7 @@ A built-in dataset is a file of `data/sources/`, a file on the search path `CROW
 """
 
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from crowdsweep.data.on_disk.folder import is_dataset_folder, read_folder
 from crowdsweep.data.public import PUBLIC_DATASETS
 from crowdsweep.data.search_path import SEARCH_PATH, search_path
 from crowdsweep.errors import DataError, UnknownName
-from crowdsweep.paths import expand_home, is_folder, names_in
+from crowdsweep.paths import expand_home, is_file, is_folder, names_in
 from crowdsweep.registry import discovery
 from crowdsweep.seeds import SeedStream
 
@@ -273,7 +274,7 @@ def find_folder(name: str) -> Path:
     """Returns the folder that a name or path means; a name is only ever joined with entries of the search path.
 
     Raises:
-        DataError: a path leads to no folder, or the name is that of a public dataset that is not fetched.
+        DataError: a path leads to no folder or to a file, or the name is that of a public dataset that is not fetched.
         UnknownName: no folder of that name is found.
     """
     path = expand_home(name)
@@ -283,6 +284,10 @@ def find_folder(name: str) -> Path:
                 return place / name
     if is_folder(path):
         return path
+    if is_file(path):
+        raise DataError(
+            f"{name}: expected a dataset's folder, got a file; `crowdsweep init {shlex.quote(name)}` makes one of it"
+        )
     if len(path.parts) > 1:
         raise DataError(f"dataset {name}: expected a folder with annotations.csv or votes.csv, found no such folder")
     places = ", ".join(map(str, search_path())) or "nothing"

@@ -30,6 +30,7 @@ ASK_TO_BE_SURE = (
     *("skip", "skipped", "no answer", "abstain", "abstained", "undecided", "n.a.", "not applicable"),
 )
 """Lower-case words that may stand for a missing value; they are classes until the user says otherwise."""
+_CODES = {8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999}  # of surveys, where they are beyond the scale's end
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,13 @@ class MissingLabels:
 
 
 def likely_missing(labels: Sequence[str]) -> list[str]:
-    """Returns the classes whose names people also write for a missing answer."""
-    return [label for label in labels if _plainly(label) in ASK_TO_BE_SURE]
+    """Returns the classes whose names people also write for a missing answer: words, and codes of survey tools."""
+    numbers = {int(label) for label in labels if label.isdecimal() and len(label) < 4}
+    end = max(numbers - _CODES, default=0)
+    while end + 1 in numbers:  # 8 and 9 may also be steps
+        end += 1
+    codes = {str(number) for number in numbers if end > 0 and number > end}
+    return [label for label in labels if _plainly(label) in ASK_TO_BE_SURE or label in codes]
 
 
 def _plainly(label: str) -> str:

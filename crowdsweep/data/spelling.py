@@ -1,4 +1,4 @@
-"""Finds different spellings of one name: other case, other spaces, `1.0` for `1`, `True` for `1`.
+"""Finds different spellings of one name: other case, other spaces or quotes, `1.0` for `1`, `True` for `1`.
 
 Nothing here changes a dataset. Ids and labels stay as they are written. Names that differ only in spelling are reported
 to the user, who can say whether the difference is intended.
@@ -19,12 +19,13 @@ _NUMBER = re.compile(r"\+?(-?)0*([0-9]+?)(?:\.([0-9]*?)0*)?")
 _TIMES = 50  # a rare name may be a slip of a name that is at least this many times as frequent
 _SHORT = 5  # letters; in shorter names, such as `cat` and `car`, a different letter is no slip
 _MANY = 1000
+_UNSEEN = str.maketrans("’‘", "''", "\u200b\u200c\u200d\u2060\ufeff\u00ad")  # quotes of word processors, no characters
 _BOOLEANS = {"true": "1", "false": "0"}
 
 
 def spelling(text: str) -> str:
     """Returns the canonical spelling of a name, which is the same for all ways to write it."""
-    folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    folded = " ".join(unicodedata.normalize("NFKC", text.translate(_UNSEEN)).casefold().split())
     number = _NUMBER.fullmatch(folded)
     if number is not None:
         sign, whole, decimals = number.groups()

@@ -15,6 +15,7 @@ from crowdsweep.data.missing import likely_missing
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.spelling import alike, alike_names
 from crowdsweep.errors import shown
+from crowdsweep.importing.column_words import is_gold
 from crowdsweep.importing.normalise import normalised
 from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rows import FileOptions, ImportedRows
@@ -42,6 +43,7 @@ class Imported:
         """Yields a sentence on everything that the user may have meant in another way."""
         yield from _likely_no_answers(self.rows)
         yield from _spelled_alike(self.rows)
+        yield from _named_for_gold(self.rows)
         if self.asked.scale is None:
             yield from _likely_ordinal(self.dataset)
             yield from _likely_several(self.dataset)
@@ -88,6 +90,16 @@ def _likely_no_answers(imported: ImportedRows) -> Iterator[str]:
         yield (
             f"{counts[label]:,} answers are {shown(label)}, read as a class; if that means that there is no "
             f"answer, repeat the command with --missing={shlex.quote(label)}"
+        )
+
+
+def _named_for_gold(imported: ImportedRows) -> Iterator[str]:
+    """Yields a sentence if an annotator is called as gold is."""
+    people = imported.coded.annotator.texts
+    if named := [who for who in people if is_gold(who)] if 10 * len(people) < _MANY else []:
+        yield (
+            f"the annotator {shown(named[0])} is called as gold is, and counts as one of the crowd: to have these "
+            f"answers as gold, put them into a file of their own (item, gold) and give --gold FILE"
         )
 
 

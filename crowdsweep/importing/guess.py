@@ -1,45 +1,42 @@
 """Guesses what a file of labels is: its form for `data import`, the roles of its columns, and the doubts."""
 
-import csv
-import io
 import shlex
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from crowdsweep.data.on_disk.json_text import objects_of
 from crowdsweep.data.on_disk.text_files import first_character, found_at, is_parquet, opened_text
 from crowdsweep.errors import BadInput, DataError, UnknownName, shown
-from crowdsweep.importing.delimited import header_of, records
-from crowdsweep.importing.forms.lewidi import is_lewidi, lewidi_files
+from crowdsweep.importing.column_words import is_gold, perhaps_gold, words_of
+from crowdsweep.importing.delimited import cut, header_of, listed, records
+from crowdsweep.importing.forms.lewidi import lewidi_files
 from crowdsweep.importing.forms.potato import SEPARATOR
 from crowdsweep.importing.gold import gold_file
+from crowdsweep.importing.json_forms import form_of_json
 from crowdsweep.importing.registry import FORMS
 from crowdsweep.importing.roles import (
-    PERHAPS_GOLD,
     Table,
     count_of_votes,
     holds_lists,
-    is_gold,
     likely_features,
     likely_gold,
     likely_images,
+    likely_labels,
     looks_headless,
     one_of_each,
     roles_of,
-    wide_columns,
 )
 from crowdsweep.importing.rows import FileOptions
+from crowdsweep.importing.wide_tables import columns_beside, counts_in_columns, people_in_rows, wide_columns
 from crowdsweep.paths import is_file, is_folder
 
 ROWS = 20_000
 """Most rows of a table that are looked at."""
 _LINES_SHOWN = 3
 _MATRICES = ("matrix", "cleanlab", "snorkel")
-_FEWEST_COLUMNS = 3  # of a table of answers: items, annotators, labels
+_OF_WEBANNO = "#FORMAT=WebAnno"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +97,24 @@ def guess_file(path: Path, file_options: FileOptions | None = None, form: str | 
     start = first_character(path, "a table of text (CSV)")
     if not start:
         raise DataError(f"{path}: expected a table of labels, the file is empty")
+    _check_text(path, start)
     if start in "[{" and form is None and not _columns(file_options):
-        name = _form_of_json(path)
+        name = form_of_json(path)
         if name == "csv":
-            return _guess_table(path, file_options, rows_are_answers=True)
+            return _told_of_keys(_guess_table(path, file_options, rows_are_answers=False))
         return Guess(form=name, asked=file_options, what=FORMS[name].title)
     return _guess_table(path, file_options, rows_are_answers=form == "csv")
+
+
+def _check_text(path: Path, start: str) -> None:
+    """Refuses text that is no table, given its first character."""
+    with opened_text(path) as file:
+        spans = file.read(len(_OF_WEBANNO)) == _OF_WEBANNO
+    if spans or start == "<":
+        raise DataError(
+            f"{path}: expected a table of labels, got {'spans of WebAnno' if spans else 'XML or HTML'}; save it as "
+            f"CSV, with a row for each answer: its item, annotator and label"
+        )
 
 
 def guess_by_cells(path: Path, file_options: FileOptions, known: Mapping[str, Collection[str]]) -> Guess:
@@ -141,17 +150,28 @@ def settled(path: Path, guess: Guess) -> Guess:
         said = " ".join(f"--{role} {shown(column)}" for role, column in _columns(guess.asked).items())
         raise BadInput(
             f"{path}: cannot tell which column is what ({'; '.join(guess.doubts)}); the columns are "
-            f"{_listed(guess.header)}; name them by --item, --annotator and --label COLUMN"
-            f"{f' (the guess is {said})' if said else ''}, or, of a table with a column per annotator, by --form matrix"
+            f"{listed(guess.header)}{_not_read(path, guess.header)}; name them by --item, --annotator and --label "
+            f"COLUMN{f' (the guess is {said})' if said else ''}, or, of a table with a column per annotator, by --form "
+            f"matrix"
         )
     return guess
 
 
+def _not_read(path: Path, header: Collection[str]) -> str:
+    """Returns a clause on the keys of a JSON file whose values are lists or objects; empty if there are none."""
+    if is_parquet(path) or first_character(path, "a table") not in "[{":
+        return ""
+    with opened_text(path) as file:
+        first = next((record for _, record in objects_of(path, file)), {})
+    keys = tuple(key for key, value in first.items() if isinstance(value, dict | list) and key not in header)
+    return f" (lists and objects are not read: {listed(keys)})" if keys else ""
+
+
 def shown_columns(guess: Guess) -> list[str]:
     """Returns the first rows of a table for display, one line per column."""
-    width = max(map(len, map(_cut, guess.header)), default=0)
+    width = max(map(len, map(cut, guess.header)), default=0)
     columns = zip(guess.header, zip(*guess.first, strict=True), strict=True)
-    return [f"  {_cut(name):<{width}}  {'  '.join(cells)}" for name, cells in columns]
+    return [f"  {cut(name):<{width}}  {'  '.join(cells)}" for name, cells in columns]
 
 
 def _guess_table(path: Path, file_options: FileOptions, *, rows_are_answers: bool) -> Guess:
@@ -161,49 +181,30 @@ def _guess_table(path: Path, file_options: FileOptions, *, rows_are_answers: boo
         if role == "gold":
             gold_file(column, header, path)
         elif column not in header:
-            raise UnknownName(f"column of {path}", column, map(_cut, header), f"--{role}")
+            raise UnknownName(f"column of {path}", column, map(cut, header), f"--{role}")
     if file_options.image is not None and file_options.image not in header:
-        raise UnknownName(f"column of {path}", file_options.image, map(_cut, header), "--image")
+        raise UnknownName(f"column of {path}", file_options.image, map(cut, header), "--image")
     rows_are_answers = rows_are_answers or file_options.image is not None
-    if any(SEPARATOR in name for name in header) and not roles:
-        return Guess(form="potato", asked=file_options, what=FORMS["potato"].title, header=header)
-    if any(name.startswith("Answer.") for name in header) and "WorkerId" in header and not roles:
-        return Guess(form="mturk", asked=file_options, what=FORMS["mturk"].title, header=header)
-    if len(header) < 2:
-        raise DataError(
-            f"{path}: expected a table with columns of items, annotators and labels, got one column, "
-            f"{shown(header[0] if header else '')}; cells may be separated by commas, semicolons, tabs or bars"
-        )
+    if not roles and (name := _tool_of(header)):
+        return Guess(form=name, asked=file_options, what=FORMS[name].title, header=header)
+    _check_header(path, header)
     rows = [tuple(record[name] for name in header) for record in _some(path)]
     if not rows:
-        raise DataError(f"{path}: expected rows below the columns {_listed(header)}, found none")
-    first = tuple(tuple(_cut(cell, 24) for cell in row) for row in rows[:_LINES_SHOWN])
+        raise DataError(f"{path}: expected rows below the columns {listed(header)}, found none")
+    first = tuple(tuple(cut(cell, 24) for cell in row) for row in rows[:_LINES_SHOWN])
     known = {cell: "" if file_options.missing(cell) else cell for row in rows for cell in row}
     table = Table(header=header, rows=[tuple(known[cell] for cell in row) for row in rows])
     beside = {key: value for key, value in roles.items() if key == "gold" and value not in header}
     inside = {key: value for key, value in roles.items() if key not in beside}
-    if looks_headless(table) and not roles:
-        raise DataError(
-            f"{path}: expected the names of columns in the first line, got {_listed(header)}, which looks like an "
-            f"answer; put a line such as item,annotator,label above it (a table with a column per annotator and no "
-            f"such line: --form matrix)"
-        )
-    wide = None if rows_are_answers or inside.keys() - {"item", "gold"} or one_of_each(table) else wide_columns(table)
+    if not roles:
+        _check_headed(path, table)
+    wide = None
+    if not (rows_are_answers or inside.keys() - {"item", "gold"} or one_of_each(table)):
+        if not inside:
+            _check_wide(path, table)
+        wide = wide_columns(table)
     if wide is not None:
-        item, gold = inside.get("item", wide[0]), {"gold": wide[1], **roles}.get("gold")
-        asked = FileOptions(item=item or None, gold=gold, missing=file_options.missing)
-        n_people = len(header) - (item is not None) - (gold in header)
-        words = [f"a table with a column for each of {n_people} annotators"]
-        words += [f"items in {shown(item)}"] if item else ["items by their number"]
-        words += [f"gold in {shown(gold)}"] if gold else []
-        notes = [
-            f"the column {shown(name)} was taken for an annotator; if it is gold, give --gold {shlex.quote(name)}"
-            for name in header
-            if gold is None and name.lower() in PERHAPS_GOLD
-        ]
-        return Guess(
-            form="cleanlab", asked=asked, what=", ".join(words), header=header, first=first, notes=tuple(notes)
-        )
+        return _guess_wide(table, file_options, inside.get("item", wide[0]), roles.get("gold", wide[1]), first)
     if not roles and (count := count_of_votes(table)):
         raise DataError(
             f"{path}: looks like a table of votes: {shown(count)} counts how many gave an item a label, and not "
@@ -211,6 +212,81 @@ def _guess_table(path: Path, file_options: FileOptions, *, rows_are_answers: boo
             f"and `crowdsweep init FOLDER`"
         )
     return _guess_answers(path, file_options, table, inside, beside, first)
+
+
+def _tool_of(header: Collection[str]) -> str:
+    """Returns the form of a table that an annotation tool wrote; empty for other tables."""
+    if any(SEPARATOR in name for name in header):
+        return "potato"
+    return "mturk" if "WorkerId" in header and any(name.startswith("Answer.") for name in header) else ""
+
+
+def _check_header(path: Path, header: tuple[str, ...]) -> None:
+    if len(header) > 2 and len([name for name in header if name]) == 1:
+        raise DataError(
+            f"{path}: expected the names of columns above the first row, got {shown(''.join(header))} and empty cells: "
+            f"take titles and notes above the table out of the file"
+        )
+    if not any(header):
+        raise DataError(f"{path}: expected a table with the names of columns in its first line, got none of it")
+    if len(header) < 2:
+        raise DataError(
+            f"{path}: expected a table with columns of items, annotators and labels, got one column, "
+            f"{shown(header[0] if header else '')}; cells may be separated by commas, semicolons, tabs or bars"
+        )
+
+
+def _check_headed(path: Path, table: Table) -> None:
+    if looks_headless(table):
+        raise DataError(
+            f"{path}: expected the names of columns in the first line, got {listed(table.header)}, which looks like an "
+            f"answer; put a line such as item,annotator,label above it (a table with a column per annotator and no "
+            f"such line: --form matrix)"
+        )
+
+
+def _check_wide(path: Path, table: Table) -> None:
+    """Refuses tables whose columns are items or classes, which look like those with a column per annotator."""
+    if who := people_in_rows(table):
+        raise DataError(
+            f"{path}: looks like a table with a row for each annotator, by {shown(who)}, and a column for each item: "
+            f"turn it (rows into columns), so that each item has a row and each annotator a column; if the rows are "
+            f"items, give --item {shlex.quote(who)}"
+        )
+    if classes := counts_in_columns(table):
+        raise DataError(
+            f"{path}: looks like a table of votes: {listed(tuple(classes))} add up to the same number in each row, as "
+            f"a column for each class does; put it as votes.csv, with the columns item, label and count, into a folder "
+            f"of its own, and `crowdsweep init FOLDER`; if they are annotators, give --form cleanlab"
+        )
+
+
+def _told_of_keys(guess: Guess) -> Guess:
+    """Returns the guess about a table in JSON, with a note if its columns may be items as well as annotators."""
+    if guess.form != "cleanlab" or guess.asked.item is not None:
+        return guess
+    names = ", ".join(map(shown, guess.header[:3]))
+    told = f"{names}, … are taken for annotators; if they are items, give --form peerannot"
+    return replace(guess, notes=(*guess.notes, told))
+
+
+def _guess_wide(
+    table: Table, file_options: FileOptions, item: str | None, gold: str | None, first: tuple[tuple[str, ...], ...]
+) -> Guess:
+    """Returns what a table with a column per annotator is taken for, given its columns of items and gold."""
+    header = table.header
+    asked = FileOptions(item=item or None, gold=gold, missing=file_options.missing, scale=file_options.scale)
+    people = [name for name in header if name not in (item, gold)]
+    n_people = len(people) - len(columns_beside({name: table.column(name) for name in people}))
+    words = [f"a table with a column for each of {n_people} annotators"]
+    words += [f"items in {shown(item)}"] if item else ["items by their number"]
+    words += [f"gold in {shown(gold)}"] if gold else []
+    notes = [
+        f"the column {shown(name)} was taken for an annotator; if it is gold, give --gold {shlex.quote(name)}"
+        for name in header
+        if gold is None and (perhaps_gold(name) or "final" in words_of(name))
+    ]
+    return Guess(form="cleanlab", asked=asked, what=", ".join(words), header=header, first=first, notes=tuple(notes))
 
 
 def _guess_answers(
@@ -239,8 +315,16 @@ def _guess_answers(
         header=table.header,
         first=first,
         doubts=found.doubts,
-        notes=tuple(_column_hints(table, columns | _beside_roles(file_options))),
+        notes=(*_not_gold(found.not_gold), *_column_hints(table, columns | _beside_roles(file_options))),
     )
+
+
+def _not_gold(name: str) -> Iterator[str]:
+    if name:
+        yield (
+            f"the column {shown(name)} is not read as gold: most of its classes are no labels, or an item has several; "
+            f"correct them, or give --gold {shlex.quote(name)} to be told where"
+        )
 
 
 def _beside_roles(file_options: FileOptions) -> dict[str, str]:
@@ -256,12 +340,14 @@ def _column_hints(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
         options = " ".join(f"--features {shlex.quote(name)}" for name in numbers[:8])
         more = " …" if len(numbers) > 8 else ""
         yield f"columns of numbers that describe the items are not read; to use them as features: {options}{more}"
+    if others := likely_labels(table, columns):
+        yield f"{', '.join(map(shown, others[:4]))} may be answers as well; to read one of them instead: --label COLUMN"
     if "image" not in columns and (image := likely_images(table, columns)):
         yield f"the column {shown(image)} names image files; to use them for features: --image {shlex.quote(image)}"
     if gold := likely_gold(table, columns):
         yield (
-            f"the column {shown(gold)} has a class for some of the items, the same for all answers to one: if that "
-            f"is gold, give --gold {shlex.quote(gold)}"
+            f"the column {shown(gold)} has a class for items, the same for all answers to one: if that is gold, give "
+            f"--gold {shlex.quote(gold)}"
         )
 
 
@@ -280,81 +366,3 @@ def _columns(asked: FileOptions) -> dict[str, str]:
     """Returns the columns that the user named, by role."""
     named = {role: getattr(asked, role) for role in ("item", "annotator", "label", "gold", "weight", "text")}
     return {role: column for role, column in named.items() if column is not None}
-
-
-def _form_of_json(path: Path) -> str:
-    """Returns the form of a JSON file, by the keys of its first record."""
-    with opened_text(path) as file:
-        try:
-            first = next((record for _, record in objects_of(path, file)), {})
-        except DataError as error:
-            raise DataError(f"{error} (this file begins as JSON does; labels may also come as a table, CSV)") from error
-    keys = set(first)
-    if is_lewidi(first):
-        return "lewidi"
-    table = _named_table(path)
-    if first and all(isinstance(value, dict) for value in first.values()) and not table:
-        _check_answers(path, first)
-        return "peerannot"
-    marks = (
-        ("argilla", "responses" in keys or any(key.endswith(".responses") for key in keys) or _answered(first)),
-        ("label-studio", bool({"annotations", "completions", "annotation_id", "lead_time"} & keys)),
-        ("prodigy", bool({"_input_hash", "_annotator_id", "_session_id", "accept"} & keys)),
-        ("csv", table),
-        ("doccano", "label" in keys and bool({"id", "text", "data", "filename"} & keys)),
-        ("label-studio", "annotator" in keys),  # JSON_MIN, whose other keys the user has chosen
-    )
-    nested = first.get("annotations")
-    if isinstance(nested, list) and nested and isinstance(nested[0], dict) and "result" not in nested[0]:
-        raise DataError(
-            f"{path}: expected annotations as Label Studio writes them, with a `result`, got "
-            f"{_listed(tuple(nested[0]))} in the first; of a file of one's own write an object for each answer, with "
-            f"its item, annotator and label"
-        )
-    for name, holds in marks:
-        if holds:
-            return name
-    if len(header_of(path)) >= _FEWEST_COLUMNS:
-        return "csv"
-    raise DataError(
-        f"{path}: cannot tell which tool wrote this JSON; its records have {_listed(tuple(keys))}; name the form by "
-        f"--form, one of {', '.join(FORMS)}"
-    )
-
-
-def _named_table(path: Path) -> bool:
-    """Returns whether a JSON file holds a table with a column named for annotators and one for labels."""
-    return one_of_each(Table(header=tuple(header_of(path)), rows=[]))
-
-
-def _check_answers(path: Path, given: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuses an object of objects whose keys are no annotators: most keys have only values that no other key has."""
-    by_key: dict[str, list[str]] = {}
-    for answers in given.values():
-        for key, value in answers.items():
-            by_key.setdefault(key, []).append(str(value))
-    shared = Counter(value for values in by_key.values() for value in set(values))
-    several = {key: values for key, values in by_key.items() if len(values) > 1 and len(by_key) > 1}
-    alone = [key for key, values in several.items() if all(shared[value] == 1 for value in values)]
-    if 2 * len(alone) > len(by_key):
-        raise DataError(
-            f"{path}: expected items, each an object of annotator: label, got objects with the keys "
-            f"{_listed(tuple(by_key))}, whose values have nothing in common; save it as CSV with a row per answer, or, "
-            f"if these are annotators, give --form peerannot"
-        )
-
-
-def _answered(record: Mapping[str, Any]) -> bool:
-    """Returns whether a record has a question as datasets of Argilla 1 have it."""
-    return any(isinstance(value, dict) and {"user_id", "value"} <= set(value) for value in record.values())
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    """Returns names as a line of CSV, as in the file, shortened if they are long or many."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow([_cut(name) for name in names[:12]])
-    return line.getvalue() + (f", … ({len(names)} columns)" if len(names) > 12 else "")
-
-
-def _cut(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -4,13 +4,15 @@ records   [{"item": "p1", "annotator": "ann", "label": "yes"}]      or one objec
 columns   {"item": {"0": "p1"}, "annotator": {"0": "ann"}}          pandas' default
 index     {"0": {"item": "p1", "annotator": "ann"}}
 lists     {"item": ["p1"], "annotator": ["ann"]}
+polars    {"columns": [{"name": "item", "values": ["p1"]}]}
 split     {"columns": ["item", "annotator"], "index": [0], "data": [["p1", "ann"]]}
 table     {"schema": {"fields": []}, "data": [{"item": "p1", "annotator": "ann"}]}
+wrapped   {"version": 1, "answers": [{"item": "p1", "annotator": "ann"}]}
 
-Cells are texts, numbers, booleans or null. A column in which any cell is a list or an object is ignored.
+Cells are texts, numbers, booleans or null; of labels also lists of these. A column with any other cell, a list or an
+object, is ignored. A record may hold several answers (`nested`).
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,7 @@ from crowdsweep.data import bounds
 from crowdsweep.data.on_disk.json_text import objects
 from crowdsweep.data.on_disk.text_files import first_character
 from crowdsweep.errors import DataError, shown
-
-Record = Mapping[str, Any]
+from crowdsweep.importing.nested import Record, cell_of, is_cell, rows_in
 
 
 def json_header(path: Path) -> list[str]:
@@ -29,7 +30,7 @@ def json_header(path: Path) -> list[str]:
     nested: set[str] = set()
     for _, record in _entries(path):
         names.update(dict.fromkeys(record))
-        nested |= {name for name, value in record.items() if isinstance(value, dict | list)}
+        nested |= {name for name, value in record.items() if not is_cell(name, value)}
     return [name for name in names if name not in nested]
 
 
@@ -40,10 +41,16 @@ def json_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str,
         DataError: the file is no table.
     """
     for where, record in _entries(path):
-        yield where, {name: _text(record.get(name)) for name in header}
+        yield where, {name: cell_of(record.get(name)) for name in header}
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Record]]:
+    for where, record in _records(path):
+        for row in rows_in(record, where):
+            yield where, row
+
+
+def _records(path: Path) -> Iterator[tuple[str, Record]]:
     whole = _one_object(path)
     if whole is None or not (turned := _turned(path, whole)):
         yield from ((f"{path}, entry {position}", record) for position, record in objects(path))
@@ -69,20 +76,41 @@ def _turned(path: Path, whole: dict[str, Any]) -> list[tuple[str, Record]]:
         header = [str(name) for name in whole["columns"]]
         rows = [(str(number), _paired(path, header, row)) for number, row in enumerate(whole["data"])]
         return [(name, row) for name, row in rows if row]
+    series = whole.get("columns")
+    if isinstance(series, list) and _of_objects(series) and all({"name", "values"} <= one.keys() for one in series):
+        return _turned(path, {str(one["name"]): one["values"] for one in series})
     if isinstance(whole.get("schema"), dict) and isinstance(whole.get("data"), list):
         return [(str(number), row) for number, row in enumerate(whole["data"]) if isinstance(row, dict)]
-    if values and all(isinstance(value, list) for value in values):
+    if values and all(isinstance(value, list) and not _of_objects(value) for value in values):
         if len({len(value) for value in values}) > 1:
             raise DataError(f"{path}: expected lists of one length, a list a column; save it again, as CSV")
         return [
             (str(number), dict(zip(whole, row, strict=True))) for number, row in enumerate(zip(*values, strict=True))
         ]
+    lists = [value for value in values if isinstance(value, list | dict)]
+    if len(lists) == 1 and isinstance(lists[0], list) and _of_objects(lists[0]):
+        return [(str(number), row) for number, row in enumerate(lists[0])]
     if not values or not all(isinstance(value, dict) and value for value in values):
         return []
     rows = {name: None for value in values for name in value}
     if list(map(str, range(len(rows)))) == list(rows) or (len(whole) < len(rows) and not _counted(whole)):
         return [(name, {column: value.get(name) for column, value in whole.items()}) for name in rows]
     return list(whole.items())
+
+
+def is_by_columns(whole: Mapping[str, Any]) -> bool:
+    """Returns whether an object of objects holds a table by columns, whose rows are numbered from 0, as pandas writes.
+
+    There are more rows than columns, and the columns have names: annotators of `{item: {annotator: label}}` may also be
+    numbers.
+    """
+    rows = list(next(iter(whole.values()), {}))
+    same = all(isinstance(value, dict) and list(value) == rows for value in whole.values())
+    return same and not _counted(whole) and len(rows) > len(whole) and rows == list(map(str, range(len(rows))))
+
+
+def _of_objects(values: list[Any]) -> bool:
+    return bool(values) and all(isinstance(value, dict) for value in values)
 
 
 def _counted(names: Mapping[str, Any]) -> bool:
@@ -93,12 +121,3 @@ def _paired(path: Path, header: list[str], row: Any) -> dict[str, Any]:
     if not isinstance(row, list) or len(row) != len(header):
         raise DataError(f"{path}: expected {len(header)} cells in each row of data, got {shown(row)}; save it as CSV")
     return dict(zip(header, row, strict=True))
-
-
-def _text(value: Any) -> str:
-    """Returns a cell as the text that CSV would have: whole numbers without decimals, empty for null and NaN."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value)

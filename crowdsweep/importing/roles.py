@@ -1,67 +1,39 @@
 """Finds the roles of a table's columns by their names or, if these do not tell, by their contents.
 
-A name is split into words (`amt_worker_ids`: amt, worker, id), and each role has words that people use for it. A role
-that no name tells is decided by contents, and surely so only if a single column is left for it; otherwise there is a
-doubt.
+Each role has words that people use for it (`column_words`). A role that no name tells is decided by contents, and
+surely so only if a single column is left for it; otherwise there is a doubt.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from crowdsweep.errors import shown
+from crowdsweep.importing.column_words import (
+    COUNTS,
+    EXACTLY,
+    OF_IDS,
+    OF_NOTHING,
+    SURELY_GOLD,
+    SURELY_ITEMS,
+    SURELY_LABELS,
+    TEXTS,
+    WORDS,
+    is_gold,
+    is_of_votes,
+    perhaps_gold,
+    words_of,
+)
 
 MOST_CLASSES = 100
 """Most classes in a column that is taken for labels by its contents alone."""
-_FEW = 20
-_WORDS: Mapping[str, tuple[str, ...]] = {  # the surest words first
-    "item": (
-        *("item", "task", "question", "example", "sample", "instance", "object", "record", "case", "document", "doc"),
-        *("image", "picture", "photo", "img", "video", "clip", "audio", "sentence", "tweet", "post", "comment"),
-        *("review", "product", "hit", "unit", "file", "filename", "url", "text", "id", "index", "idx", "row"),
-        *("study", "scan", "slide", "patient", "pair", "prompt", "article", "page"),
-    ),
-    "annotator": (
-        *("annotator", "worker", "rater", "labeler", "labeller", "coder", "grader", "judge", "turker", "assessor"),
-        *("contributor", "volunteer", "participant", "respondent", "reviewer", "user", "username", "person", "player"),
-        *("member", "student", "email", "who", "by"),
-        *("reader", "observer", "evaluator", "scorer", "moderator", "radiologist", "pathologist", "physician"),
-    ),
-    "label": (
-        *("label", "answer", "response", "class", "category", "annotation", "judgment", "judgement", "rating", "vote"),
-        *("choice", "tag", "verdict", "opinion", "decision", "grade", "score", "said", "value", "output"),
-        *("finding", "diagnosis", "preference", "preferred", "sentiment", "emotion", "stance"),
-    ),
-    "weight": ("weight", "weights"),
-}
-# The other words may also name a remark, a group or a row.
-_SURELY_ITEMS = _WORDS["item"][: _WORDS["item"].index("sentence")]
-_GOLD = (
-    *("gold", "truth", "groundtruth", "goldlabel", "labelgold", "goldstandard", "goldanswer", "truelabel", "labeltrue"),
-    *("ytrue", "trueanswer", "gt", "correctlabel", "correctanswer", "expertlabel"),
-)
-_SURELY_GOLD = ("gold", "truth", "groundtruth")
-PERHAPS_GOLD = ("correct", "expert", "target")  # if the column has no role and has the labels' classes
-_EXACTLY: tuple[Mapping[str, str], ...] = (
-    {"item": "item", "annotator": "annotator", "label": "label"},
-    {"item": "task", "annotator": "worker", "label": "label"},
-)
-_SURELY_LABELS = (
-    *("label", "answer", "response", "annotation", "judgment", "judgement", "rating", "vote", "choice", "verdict"),
-    *("opinion", "decision", "said"),
-)
-_TEXTS = (
-    *("text", "sentence", "tweet", "post", "comment", "review", "headline", "title", "question", "document", "content"),
-    *("body", "utterance", "passage", "snippet", "description", "message"),
-)
+FEW = 20
+"""Cells or classes of which little can be said."""
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _IMAGE = re.compile(r"[^/]\.(jpe?g|png|webp|gif|bmp|tiff?)$", re.IGNORECASE)
 _LISTED = r"\s*[,;|]\s*"
-_OF_IDS = ("id", "name", "no", "nr", "code", "key")
-_OF_NOTHING = ("time", "date", "timestamp", "duration", "second", "minute", "hour", "confidence", "certainty", "note")
-_COUNTS = ("count", "number", "frequency", "freq", "vote", "total", "n")
 _HARDLY, _OFTEN = 0.05, 0.2  # shares of answers in which an annotator answers an item again
 _DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*[1-9][0-9]*")
 _NONE = {
@@ -70,7 +42,6 @@ _NONE = {
     "votes.csv with the columns item, label and count, in a folder of its own, and `crowdsweep init FOLDER`",
     "label": "no column looks like labels",
 }
-_PART = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*|[^\W\d_a-zA-Z]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +78,14 @@ class Roles:
         columns: column of each role: item, annotator, label, and gold, weight and text if there are any.
         doubts: what is not sure, in sentences; empty if everything is.
         last: the item column, if its name suggests something else and it was the only column left; else empty.
+        not_gold: a column that is named for gold and has other classes than the labels, or several for an item; else
+            empty.
     """
 
     columns: Mapping[str, str]
     doubts: tuple[str, ...] = field(default=())
     last: str = ""
+    not_gold: str = ""
 
 
 def roles_of(table: Table, chosen_columns: Mapping[str, str]) -> Roles:
@@ -121,10 +95,10 @@ def roles_of(table: Table, chosen_columns: Mapping[str, str]) -> Roles:
         table: the table.
         told: columns that the user named, by role.
     """
-    known = next((names for names in (_exact(table, roles) for roles in _EXACTLY) if names), {})
+    known = next((names for names in (_exact(table, roles) for roles in EXACTLY) if names), {})
     found = {**known, **chosen_columns}
     if "gold" not in found and (gold := [name for name in table.header if is_gold(name)]):
-        found["gold"] = min(gold, key=lambda name: not set(_SURELY_GOLD) & set(_words_of(name)))
+        found["gold"] = min(gold, key=lambda name: not set(SURELY_GOLD) & set(words_of(name)))
     sure = {**chosen_columns, **known}
     doubts = [*_by_names(table, found), *_better_items(table, found, sure), *_by_contents(table, found, sure)]
     doubts += _said_of_items(table, found, sure)
@@ -132,15 +106,19 @@ def roles_of(table: Table, chosen_columns: Mapping[str, str]) -> Roles:
     if "item" not in found and (last := _last_item(table, found)):
         found["item"] = last
         doubts.remove(_NONE["item"])
+    disagrees = ""
     if "gold" in found and "gold" not in chosen_columns and not _agrees(table, found):
-        del found["gold"]
+        disagrees = found.pop("gold")
+        others = [name for name in table.header if is_gold(name) and _agrees(table, {**found, "gold": name})]
+        if others:
+            found["gold"], disagrees = others[0], ""
     elif "gold" not in found:
-        perhaps = [name for name in table.header if name not in found.values() and name.lower() in PERHAPS_GOLD]
+        perhaps = [name for name in table.header if name not in found.values() and perhaps_gold(name)]
         if perhaps and _agrees(table, {**found, "gold": perhaps[0]}):
             found["gold"] = perhaps[0]
     if text := _text_of_items(table, found):
         found["text"] = text
-    return Roles(columns=found, doubts=tuple(dict.fromkeys(doubts)), last=last)
+    return Roles(columns=found, doubts=tuple(dict.fromkeys(doubts)), last=last, not_gold=disagrees)
 
 
 def _exact(table: Table, roles: Mapping[str, str]) -> dict[str, str]:
@@ -150,9 +128,16 @@ def _exact(table: Table, roles: Mapping[str, str]) -> dict[str, str]:
 
 
 def _said_of_items(table: Table, found: dict[str, str], sure: Mapping[str, str]) -> Iterator[str]:
-    """Drops a label column that is the same for every answer to an item, unless its name is certain; yields doubts."""
+    """Replaces a label column that is the same for every answer to an item by one named alike; yields doubts.
+
+    Without such a column it is dropped, unless its name is certain.
+    """
     label = found.get("label", "")
-    if "label" in sure or "item" not in found or set(_SURELY_LABELS) & set(_words_of(label)):
+    if "label" not in sure and "item" in found and label and is_of_items(table, found["item"], label):
+        left = [name for name in _named(table, "label", found) if not is_of_items(table, found["item"], name)]
+        if left:
+            found["label"] = label = left[0]
+    if "label" in sure or "item" not in found or set(SURELY_LABELS) & set(words_of(label)):
         return
     if label and is_of_items(table, found["item"], label):
         del found["label"]
@@ -186,12 +171,12 @@ def _text_of_items(table: Table, found: dict[str, str]) -> str:
     if item is None or "text" in found:
         return ""
     left = [name for name in table.header if name not in found.values()]
-    if set(_TEXTS) & set(_words_of(item)):
-        same = [name for name in left if "id" in _words_of(name) and _names_the_same(table, item, name)]
+    if set(TEXTS) & set(words_of(item)):
+        same = [name for name in left if "id" in words_of(name) and _names_the_same(table, item, name)]
         if same:
             found["item"] = same[0]
             return item
-    texts = [name for name in left if set(_TEXTS) & set(_words_of(name)) and is_of_items(table, item, name)]
+    texts = [name for name in left if set(TEXTS) & set(words_of(name)) and is_of_items(table, item, name)]
     return next((name for name in texts if any(" " in cell.strip() for cell in table.column(name))), "")
 
 
@@ -203,22 +188,40 @@ def _names_the_same(table: Table, one: str, other: str) -> bool:
 
 def likely_features(table: Table, found: Mapping[str, str]) -> list[str]:
     """Returns the columns of numbers that describe the items."""
-    left = [name for name in table.header if name not in found.values() and not {"id", "index"} & set(_words_of(name))]
+    left = [name for name in table.header if name not in found.values() and not {"id", "index"} & set(words_of(name))]
     numbers = [name for name in left if table.column(name) and all(map(_NUMBER.fullmatch, table.column(name)))]
     return [name for name in numbers if "item" in found and is_of_items(table, found["item"], name)]
 
 
 def likely_gold(table: Table, found: Mapping[str, str]) -> str:
-    """Returns a column with one of the labels' classes for some items and nothing for the others; empty if none."""
+    """Returns a column with one of the labels' classes for items, and for some perhaps nothing; empty if none."""
     if not {"item", "label"} <= found.keys() or "gold" in found:
         return ""
     classes, rows = set(table.column(found["label"])), len(table.rows)
     for name in table.header:
         cells = table.column(name)
-        sparse = name not in found.values() and 0 < len(cells) < rows and set(cells) <= classes
-        if sparse and _agrees(table, {**found, "gold": name}):
+        if name in found.values() or is_of_votes(name) or not set(cells) <= classes:
+            continue
+        of_items = len(cells) < rows or is_of_items(table, found["item"], name)
+        if of_items and _agrees(table, {**found, "gold": name}):
             return name
     return ""
+
+
+def likely_labels(table: Table, found: Mapping[str, str]) -> list[str]:
+    """Returns the columns that may be answers as well; none if the name of the column of labels is certain."""
+    if not {"item", "label"} <= found.keys() or set(SURELY_LABELS) & set(words_of(found["label"])):
+        return []
+    left = [name for name in table.header if name not in found.values() and _can_be(table, "label", name)]
+    left = [name for name in left if not {"id", "index", "round", "order", "position"} & set(words_of(name))]
+    return [name for name in left if is_answered(table, found["item"], name)]
+
+
+def is_answered(table: Table, item: str, name: str) -> bool:
+    """Returns whether a column has several values for some item, and so may be what annotators answered."""
+    places = [table.place(column) for column in (item, name)]
+    pairs = {tuple(row[place] for place in places) for row in table.rows if row[places[1]]}
+    return len(pairs) > len({pair[0] for pair in pairs})
 
 
 def likely_images(table: Table, found: Mapping[str, str]) -> str:
@@ -257,7 +260,7 @@ def count_of_votes(table: Table) -> str:
             return ""
         taken[role] = named[0]
     rest = [name for name in table.header if name not in taken.values() and not is_gold(name)]
-    if len(rest) != 1 or not set(_words_of(rest[0])) & set(_COUNTS) or _named(table, "annotator", taken):
+    if len(rest) != 1 or not set(words_of(rest[0])) & set(COUNTS) or _named(table, "annotator", taken):
         return ""
     item, label, count = (table.place(name) for name in (taken["item"], taken["label"], rest[0]))
     pairs = {(row[item], row[label]) for row in table.rows}
@@ -284,9 +287,9 @@ def _better_items(table: Table, found: dict[str, str], chosen_columns: Mapping[s
     if _again(table, found["item"], found["annotator"]) < _OFTEN:
         return
     left = [name for name in table.header if name not in found.values() and _can_be(table, "item", name)]
-    words = _words_of(found["item"])
-    if "label" not in found or set(_SURELY_ITEMS) & {*words, "".join(words)}:
-        left = [name for name in left if set(_SURELY_ITEMS) & set(_words_of(name))]
+    words = words_of(found["item"])
+    if "label" not in found or set(SURELY_ITEMS) & {*words, "".join(words)}:
+        left = [name for name in left if set(SURELY_ITEMS) & set(words_of(name))]
     better = [name for name in left if _again(table, name, found["annotator"]) <= _HARDLY]
     if better:
         found["item"] = better[0]
@@ -330,23 +333,6 @@ def _by_contents(table: Table, found: dict[str, str], chosen_columns: Mapping[st
             yield f"{shown(found[role])} does not look like {role}s"
 
 
-def wide_columns(table: Table) -> tuple[str | None, str | None] | None:
-    """Returns the columns of item ids and of gold in a table with a column per annotator; None for any other table.
-
-    Either column is None if there is none. Annotators answer with one small set of classes, so each of their columns
-    shares most of its values with other columns; ids and texts do not.
-    """
-    gold = [name for name in table.header if is_gold(name)]
-    rest = [name for name in table.header if name not in gold[:1]]
-    column = {name: table.column(name) for name in rest}
-    first = rest[0] if rest else ""
-    ids = len(column.get(first, [])) == len(table.rows) == len(set(column.get(first, [])))
-    for answers, item in ((rest[1:], first), (rest, None)):
-        if (item is None or ids) and len(answers) > 1 and _share_classes([column[name] for name in answers]):
-            return item, gold[0] if gold else None
-    return None
-
-
 def one_of_each(table: Table) -> bool:
     """Returns whether exactly one column is named for annotators and another one for labels, so a row is an answer."""
     by, label = _named(table, "annotator", {}), _named(table, "label", {})
@@ -360,41 +346,17 @@ def looks_headless(table: Table) -> bool:
     return not known and bool(again)
 
 
-def _share_classes(columns: Sequence[Sequence[str]]) -> bool:
-    """Returns whether columns share one small set of classes."""
-    sets = [set(column) - {"-1", "-1.0"} for column in columns]
-    filled = sum(map(len, columns))
-    classes = set[str]().union(*sets)
-    if not 2 <= len(classes) <= min(MOST_CLASSES, max(_FEW, filled // 2)):
-        return False
-    times = {name: sum(name in held for held in sets) for name in classes}
-    return all(not held or 2 * sum(times[name] > 1 for name in held) >= len(held) for held in sets)
-
-
-@lru_cache(maxsize=1 << 16)  # each role asks for the words of every column, and there may be thousands
-def _words_of(name: str) -> tuple[str, ...]:
-    """Returns the words of a name, in singular and in lower case."""
-    words = (part.lower() for part in _PART.findall(name))
-    return tuple(word if word.endswith("ss") else word.removesuffix("s") for word in words)
-
-
-def is_gold(name: str) -> bool:
-    """Returns whether the name of a column says that it holds gold."""
-    words = _words_of(name)
-    return "".join(word for word in words if word not in _OF_IDS) in _GOLD or bool(set(_SURELY_GOLD) & set(words))
-
-
 def _named(table: Table, role: str, taken: Mapping[str, str]) -> list[str]:
     """Returns the columns whose names fit this role best; several if they fit equally well."""
     ranks: dict[str, tuple[int, int, bool]] = {}
     for name in table.header:
-        words = _words_of(name)
-        said = [_WORDS[role].index(word) for word in (*words, "".join(words)) if word in _WORDS[role]]
+        words = words_of(name)
+        said = [WORDS[role].index(word) for word in (*words, "".join(words)) if word in WORDS[role]]
         if not said or name in taken.values() or is_gold(name):
             continue
-        if (role == "label" and {"id", *_OF_NOTHING} & set(words)) or (role == "item" and not _repeats(table, name)):
+        if (role == "label" and {"id", *OF_NOTHING} & set(words)) or (role == "item" and not _repeats(table, name)):
             continue
-        more = [word for word in words if word not in _OF_IDS]
+        more = [word for word in words if word not in OF_IDS]
         ranks[name] = (min(said), len(more), "id" not in words)
     best = min(ranks.values(), default=None)
     return [name for name, rank in ranks.items() if rank == best]
@@ -402,17 +364,17 @@ def _named(table: Table, role: str, taken: Mapping[str, str]) -> list[str]:
 
 def _repeats(table: Table, name: str) -> bool:
     cells = table.column(name)
-    return len(set(cells)) < len(cells) or len(cells) <= _FEW
+    return len(set(cells)) < len(cells) or len(cells) <= FEW
 
 
 def _can_be(table: Table, role: str, name: str, *, named: bool = False) -> bool:
     """Returns whether the contents of a column fit this role: ids repeat, and classes are few."""
     cells = table.column(name)
     distinct = len(set(cells))
-    if not named and (set(_OF_NOTHING) & set(_words_of(name)) or any(map(_DECIMAL.fullmatch, cells))):
+    if not named and (set(OF_NOTHING) & set(words_of(name)) or any(map(_DECIMAL.fullmatch, cells))):
         return False
     if role == "label":
-        return distinct <= max(_FEW, len(cells) // 2) if named else 2 <= distinct <= min(MOST_CLASSES, len(cells) // 2)
+        return distinct <= max(FEW, len(cells) // 2) if named else 2 <= distinct <= min(MOST_CLASSES, len(cells) // 2)
     return role == "annotator" or _repeats(table, name) if named else distinct > 1 and _repeats(table, name)
 
 

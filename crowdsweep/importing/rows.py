@@ -311,6 +311,8 @@ def one_question(path: Path, found: Sequence[str], asked: str | None, others: st
         if asked not in found:
             raise UnknownName("question", asked, found, where=str(path))
         return asked
+    if not found and not others:
+        raise DataError(f"{path}: expected answers to a question, found none; export it with its annotations")
     if len(found) != 1:
         got = ", ".join(found) or f"none{others}"
         raise DataError(f"{path}: expected one question, got {got}; choose one by --question")

@@ -51,6 +51,8 @@ def read_whole_columns(path: Path, asked: FileOptions) -> ImportedRows | None:
     except DataError:  # reading row by row reports the place more precisely
         return None
     whole = tables.whole(parts)
+    if all(whole[role].texts.find(name) >= 0 for role, name in columns.items()):  # perhaps the header once more
+        return None
     first_line = ("line", 2) if n_lines is not None else ("row", 1)
     lines_known = n_lines is None or n_lines == len(whole["label"].codes) + 1
     return _taken(path, whole, asked, first_line if lines_known else None)

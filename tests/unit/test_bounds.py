@@ -274,7 +274,12 @@ IMPORTS: dict[str, tuple[str, str, Callable[[], bytes], FileOptions]] = {
     "records": ("csv", "a.json.gz", lambda: packed(b"[", b'{"i":"i","a":"a","l":"0"},', 40), BY_COLUMNS),
     "a long line": ("matrix", "a.csv.gz", lambda: packed(b"", b"0,", 40), FileOptions()),
     "Parquet": ("crowd-kit", "a.parquet", lambda: parquet([crowd_kit(1_500_000)]), FileOptions()),
-    "Parquet with lists": ("csv", "a.parquet", nested, FileOptions(item="item", annotator="annotator", label="label")),
+    "Parquet with lists": (
+        "csv",
+        "a.parquet",
+        lambda: parquet([pa.table({"item": ["i"], "who": [["a"] * 2_000_000], "label": [["0"] * 2_000_000]})]),
+        FileOptions(item="item", annotator="who", label="label"),
+    ),
 }
 
 

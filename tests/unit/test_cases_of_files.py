@@ -104,16 +104,7 @@ def test_columns_of_such_a_table_can_be_named(tmp_path: Path, name: str) -> None
     assert triples(begun(tmp_path / name, "--item", "a1", "--annotator", "b2", "--label", "c3")) == TRIPLES
 
 
-LEWIDI = {
-    str(n): {"text": f"post {n}", "annotations": "0,0,1", "annotators": "Ann1,Ann2,Ann3", "lang": "en"}
-    for n in range(4)
-}
 NO_CROWDS = {
-    "lewidi": (LEWIDI, "got the annotators 'Ann1,Ann2,Ann3' in one"),
-    "lewidi, nested": (
-        {n: {**one, "info": {}} for n, one in LEWIDI.items()},
-        "write a row for each annotator's answer",
-    ),
     "texts": ({str(n): {"text": f"post {n}", "topic": f"t{n}"} for n in range(4)}, "values have nothing in common"),
     "records without annotators": ([{"doc": 1, "label": "a", "when": 3}] * 3, "cannot tell which column is what"),
     "lists of lists": ([["a", "b"], ["c", "d"]], "expected an object, got a list"),

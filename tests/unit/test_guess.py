@@ -185,10 +185,10 @@ BAD: dict[str, tuple[str | bytes, list[str]]] = {
     "picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), ["UTF-8", "line 1"]),
     "Latin-1": (GOOD.encode() + "ü,w1,y\n".encode("latin-1"), ["UTF-8", "line 20"]),
     "Parquet": (b"PAR1....", ["Parquet", "make the file again"]),
-    "web page": ("<html>\n<body>hello, world</body>\n</html>\n", ["one column"]),
+    "web page": ("<html>\n<body>hello, world</body>\n</html>\n", ["XML or HTML"]),
     "a person's own JSON": (
-        '[{"id": 1, "annotations": [{"annotator": "ann", "label": "yes"}]}]',
-        ["with a `result`, got annotator,label", "an object for each answer"],
+        '[{"id": 1, "annotations": [{"by_whom": "ann", "what": "yes"}]}]',
+        ["with a `result`, got by_whom,what", "an object for each answer"],
     ),
     "half JSON": ('[{"a": ', ["JSON", "line 1"]),
     "other JSON": ('[{"a": 1}]', ["cannot tell which tool", "--form"]),

@@ -402,6 +402,9 @@ def _as_texts(array: Any) -> Any:
         array = pc.if_else(pc.is_nan(array), None, array)  # pandas turns integers into floats if one is missing
     if pa.types.is_boolean(array.type):
         array = pc.if_else(array, "True", "False")  # as pandas and Python write them to CSV
+    decimal = pa.types.is_decimal(array.type)
     texts = array.cast(pa.string()).fill_null("")
+    if decimal:  # 1.0 is 1 and 2.50 is 2.5, as among floats
+        texts = pc.replace_substring_regex(texts, r"^(-?[0-9]+)(?:\.0*|(\.[0-9]*[1-9])0*)$", r"\1\2")
     texts.validate(full=True)  # texts in Parquet may hold any bytes
     return texts

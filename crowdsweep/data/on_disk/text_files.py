@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import stat
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,23 @@ _SAMPLE = 1 << 16  # characters from which the separator is inferred
 # In order of preference: a comma inside a cell is more common than a tab or a semicolon.
 _SEPARATORS = ("\t", ";", ",", "|")
 _GZIP, _ZIP, _PARQUET = b"\x1f\x8b", b"PK", b"PAR1"  # first bytes of files of these kinds
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks: what Excel calls Unicode text
+_OTHER_KINDS = {  # first bytes of files that people take for tables, and what they are
+    b"ARRO": "an Arrow or Feather file; save it as Parquet or CSV",
+    b"FEA1": "a Feather file; save it as Parquet or CSV",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet of old Excel (.xls); save the sheet as CSV",
+    b"$FL2": "a file of SPSS; save it as CSV",
+    b"$FL3": "a file of SPSS; save it as CSV",
+    b"<sta": "a file of Stata; save it as CSV",
+    b"SQLi": "a SQLite database; save the table as CSV",
+    b"\x89HDF": "an HDF5 file; save the table as CSV",
+    b"BZh9": "a file packed by bzip2; unpack it",
+    b"\xfd7zX": "a file packed by xz; unpack it",
+    b"%PDF": "a PDF; save the table as CSV",
+}
+_LEAD = re.compile(
+    r"(?:sep=.\r?\n|#.*\n|(?:[ \t\r,;|]|\"\")*\n)*"
+)  # what may stand above a table: no row, and no header
 
 csv.field_size_limit(LONGEST_FIELD)  # for the whole process, the csv module's only way; default: 128 kB
 
@@ -107,7 +125,7 @@ def _beginning(file: io.BufferedReader) -> bytes:
 
 @contextmanager
 def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
-    """Opens UTF-8 text, gzipped or not, with or without a byte order mark; line ends are not changed.
+    """Opens UTF-8 text, gzipped or not, with or without a byte order mark, or UTF-16 with one; line ends stay.
 
     Raises:
         DataError: there is no such file, or it is not text.
@@ -122,11 +140,15 @@ def opened_text(path: Path) -> Generator[io.TextIOWrapper]:
             raise DataError(f"{path}: expected text, got a zip archive; unpack it and name the file inside")
         if magic == _PARQUET:
             raise DataError(f"{path}: expected text, got a Parquet file; save it as CSV")
+        if other := _OTHER_KINDS.get(magic):
+            raise DataError(f"{path}: expected text, got {other}")
         if magic.startswith(_GZIP):
             with gzip.GzipFile(fileobj=file) as unpacked, as_text(unpacked, path) as text:
                 yield text
         else:
-            with _Text(file, path) as text:
+            if b"\0" in magic and magic[:2] not in _UTF_16:
+                raise DataError(f"{path}: expected text, got zero bytes (UTF-16 without a mark?); save it as UTF-8")
+            with _Text(file, path, "utf-16" if magic[:2] in _UTF_16 else "utf-8-sig") as text:
                 yield text
 
 
@@ -161,10 +183,10 @@ def check_packed_text(path: Path, most: int | None = None) -> None:
 
 
 class _Text(io.TextIOWrapper):
-    """UTF-8 text that raises a DataError at a line, read by iteration, that is longer than a row may be."""
+    """Text that raises a DataError at a line, read by iteration, that is longer than a row may be."""
 
-    def __init__(self, file: io.BufferedIOBase, path: Path) -> None:
-        super().__init__(file, encoding="utf-8-sig", newline="")  # pyright: ignore[reportArgumentType] - stubs want more
+    def __init__(self, file: io.BufferedIOBase, path: Path, encoding: str = "utf-8-sig") -> None:
+        super().__init__(file, encoding=encoding, newline="")  # pyright: ignore[reportArgumentType] - stubs want more
         self._path = path
 
     def __next__(self) -> str:
@@ -212,10 +234,16 @@ def separator_of(file: io.TextIOWrapper) -> str | None:
     """Returns the separator of a table's cells, and goes back to the start; None if there is only one column.
 
     The separator is one that gives the first rows equally many cells; else the one that gives the first row most cells.
+    What stands above the table (`_LEAD`) does not count.
     """
-    sample = file.read(_SAMPLE)
+    whole = file.read(_SAMPLE)
     file.seek(0)
-    cut = len(sample) == _SAMPLE
+    cut = len(whole) == _SAMPLE
+    if told := re.match(r"sep=([\t;,|])\r?\n", whole):
+        return told[1]
+    sample = re.sub(_LEAD, "", whole, count=1)
+    if len(sample) < 2:  # a file of comments alone
+        sample = whole
     widths: dict[str, list[int]] = {}
     for separator in _SEPARATORS:
         rows = islice(csv.reader(io.StringIO(sample, newline=""), delimiter=separator), 50)
@@ -231,6 +259,8 @@ def separator_of(file: io.TextIOWrapper) -> str | None:
 def rows_of(path: Path, file: io.TextIOWrapper, separator: str | None = None) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, cells) of each row of separated text, including the header.
 
+    Above the header, blank lines, comments (`# …`) and Excel's `sep=;` are no rows, unless the separator is given.
+
     Args:
         path: the file, for the message.
         file: the text, at its start.
@@ -239,13 +269,33 @@ def rows_of(path: Path, file: io.TextIOWrapper, separator: str | None = None) ->
     Raises:
         DataError: the quotes of a row are not closed, or a cell is too long.
     """
-    reader = csv.reader(file, delimiter=separator or separator_of(file) or ",", strict=True)
+    lead, spaced = 0, False
+    if separator is None:
+        separator = separator_of(file) or ","
+        lead, spaced = _lead(file, separator)
+    reader = csv.reader(file, delimiter=separator, strict=True, skipinitialspace=spaced)
     try:
         for cells in reader:
-            yield reader.line_num, cells
+            if reader.line_num > lead:
+                yield reader.line_num, cells
     except csv.Error as error:
         place = f"{path}, line {reader.line_num}"
         raise DataError(f"{place}: expected a row of a table: {error}; check the double quotes") from error
+
+
+def _lead(file: io.TextIOWrapper, separator: str) -> tuple[int, bool]:
+    """Returns the number of lines above a table's header, and whether a space follows each separator of the header.
+
+    A line that begins with # is itself the header if it has as many cells as the line below.
+    """
+    sample = file.read(_SAMPLE)
+    file.seek(0)
+    above = _LEAD.match(sample)
+    lines = above[0].splitlines() if above else []
+    first, *_ = sample[above.end() if above else 0 :].splitlines() or [""]
+    if lines and lines[-1][:1] == "#" and lines[-1].count(separator) == first.count(separator) > 0:
+        first = lines.pop()
+    return len(lines), separator in first and first.count(separator) == first.count(f"{separator} ")
 
 
 def first_character(path: Path, expected: str) -> str:

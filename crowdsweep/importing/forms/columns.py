@@ -17,6 +17,7 @@ from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.image_names import ImagesOfItems
 from crowdsweep.importing.measures import check_no_measures
 from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, note_chose_nothing
+from crowdsweep.importing.several import without_lists
 from crowdsweep.importing.whole_columns import is_positive, read_whole_columns
 
 
@@ -42,6 +43,7 @@ def read_crowd_kit(path: Path, asked: FileOptions) -> ImportedRows:
 
 def _read(path: Path, asked: FileOptions) -> ImportedRows:
     imported = read_whole_columns(path, asked) or _read_row_by_row(path, asked)
+    imported = without_lists(imported, multilabel=asked.scale == "multilabel")
     rows = imported.coded
     times = np.bincount(rows.label, minlength=len(rows.labels)).tolist()
     check_no_measures(path, {label: n for given, n in zip(rows.labels, times, strict=True) for label in given})
@@ -57,7 +59,7 @@ def _read_row_by_row(path: Path, asked: FileOptions) -> ImportedRows:
     images = ImagesOfItems(path, asked.image, asked.missing)
     features = FeaturesOfItems(asked.features or (), asked.missing)
     chose_nothing = 0
-    for where, record in records(path, named, lambda: gathered.leave_out("rows without anything in them")):
+    for where, record in records(path, named, gathered.leave_out):
         text = None if asked.text is None else record[asked.text]
         item = gathered.item(record[str(asked.item)], f"{where}, column {asked.item}", text)
         features.add(item, record, where)

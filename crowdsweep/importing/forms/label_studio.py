@@ -18,13 +18,14 @@ from crowdsweep.data.on_disk.shown import text_in
 from crowdsweep.errors import DataError, shown
 from crowdsweep.importing.ids import Ids
 from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, one_question, text_of
+from crowdsweep.importing.several import chosen_in
 
 # Keys of a row of JSON_MIN besides the task's data and the answers.
 _MIN_KEYS = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
 
 
 def read_label_studio(path: Path, asked: FileOptions) -> ImportedRows:
-    """Reads choices, ratings and pairwise selections; cancelled annotations are left out and counted.
+    """Reads choices, ratings, numbers and pairwise selections; cancelled annotations are left out and counted.
 
     Raises:
         DataError: a task or an annotation is invalid; the message says which one, and at which key.
@@ -105,10 +106,8 @@ def _answers(
         kind, name = result.get("type"), str(result.get("from_name", ""))
         if "choices" in given:
             labels = part(given["choices"], list, f"{place}, value.choices")
-        elif "rating" in given:
-            labels = [given["rating"]]
-        elif "selected" in given:
-            labels = [given["selected"]]
+        elif key := next((key for key in ("rating", "number", "selected") if key in given), None):
+            labels = [given[key]]
         else:
             other.add(str(kind))
             continue
@@ -145,7 +144,7 @@ def _read_min(path: Path, asked: FileOptions) -> ImportedRows:
         data = {name: row[name] for name in of_items if name in row}
         item = gathered.item(ids.of(row, ("id",), position), where, text_in(data))
         gathered.show(item, data, id=row.get("id"))
-        given = row.get(key)
+        given = chosen_in(row.get(key))
         if isinstance(given, dict):
             given = part(given.get("choices"), list, f"{where}, {key}.choices")
         labels = given if isinstance(given, list) else [given]

@@ -61,8 +61,10 @@ class _Items:
 
 def is_lewidi(first: Mapping[str, Any]) -> bool:
     """Returns whether the first object of a JSON file holds items in the form of these tasks."""
-    items = list(first.values())[:1]
-    return bool(items) and isinstance(items[0], dict) and {"annotations", "annotators", "soft_label"} <= set(items[0])
+    item = next(iter(first.values()), None)
+    if not isinstance(item, dict) or not {"annotations", "annotators"} <= set(item):
+        return False
+    return "soft_label" in item or "," in str(item["annotators"])
 
 
 def lewidi_files(folder: Path) -> dict[str, list[Path]]:
@@ -93,7 +95,7 @@ def read_lewidi(path: Path, asked: FileOptions) -> ImportedRows:
         for name, given in items.items():
             where = f"{file}, item {shown(name)}"
             split = _split_of(an_object(given, where).get("split"), file, where)
-            _add(gathered, about, f"{split}-{name}" if numbered_anew else name, split, given, where)
+            _add(gathered, about, f"{split or file.stem}-{name}" if numbered_anew else name, split, given, where)
     if numbered_anew:
         gathered.notes.append("the files number their items alike, so each id has its split before it")
     if about.differing:
@@ -138,6 +140,8 @@ def _items_of(file: Path) -> Mapping[str, Any]:
 def _split_of(given: Any, file: Path, where: str) -> str:
     match = _FILE.fullmatch(file.name)
     split = given if given is not None else match[2].lower().removesuffix("_clear") if match else None
+    if split is None:
+        return ""
     if split not in SPLITS[1:]:
         raise DataError(f"{where}, split: expected one of {', '.join(SPLITS[1:])}, got {shown(split)}")
     return str(split)
@@ -148,7 +152,8 @@ def _add(gathered: RowCollector, about: _Items, name: str, split: str, given: Ma
     parts = _parts(given.get("text"), where)
     texts = list(parts.values())
     item = gathered.item(name, where, texts[0] if len(texts) == 2 else "\n".join(texts))
-    about.split[item] = split
+    if split:
+        about.split[item] = split
     if len(texts) == 2:
         about.text_b[item] = texts[1]
     asked = str(given.get("annotators") or "").split(",")  # also of unanswered items: whose answers are to be predicted

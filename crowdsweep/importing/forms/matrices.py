@@ -14,15 +14,17 @@ from crowdsweep.data.missing import MissingValues
 from crowdsweep.data.on_disk import arrays_on_disk
 from crowdsweep.data.on_disk.text_files import check_packed_text, opened_text, reading, rows_of, separator_of
 from crowdsweep.errors import DataError, shown
+from crowdsweep.importing.column_words import TEXTS, words_of
+from crowdsweep.importing.delimited import header_of, kind_of, records
 from crowdsweep.importing.gold import GoldClasses, gold_file
 from crowdsweep.importing.measures import check_no_measures
 from crowdsweep.importing.rows import FileOptions, ImportedRows, RowCollector, text_of
+from crowdsweep.importing.wide_tables import columns_beside, is_total
 
 _NEGATIVE = re.compile(r"-[0-9]*[1-9][0-9]*(\.0+)?")
 _CODE = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.0+)?")
 _NUMBER = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?")
 _DIGITS = re.compile(r"[0-9]+")
-_FEW_ANSWERS = 10  # with fewer answers, nothing can be said
 _CORNER = re.compile(r"(unnamed: ?0|index|idx|id|item|task|question|example|sample|.*_id|id_.*)", re.IGNORECASE)
 
 
@@ -44,11 +46,12 @@ def read_cleanlab(path: Path, asked: FileOptions) -> ImportedRows:
 def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | None) -> ImportedRows:
     missing = asked.missing.in_matrices()
     gathered, gold = RowCollector(path, asked.missing), GoldClasses(missing)
-    cells, is_table = _cells(path, asked.missing)
+    cells, is_table = _cells(path, asked.missing, headed=bool(headed or asked.item is not None))
     if not cells:
         raise DataError(f"{path}: expected a matrix, the file is empty")
     header, body = _parted(path, cells, is_table, True if asked.item is not None else headed, gathered)
     _check_widths(path, len(cells[0]), body)
+    body = _rows_alone(header, body, gathered)
     file = gold_file(asked.gold, header, path)
     header, body, classes = _without_gold(header, body, asked.gold if file is None else None)
     header, body = _item_first(path, header, body, asked.item)
@@ -65,7 +68,9 @@ def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | Non
         raise DataError(
             f"{path}: expected a distinct name for each annotator in the first line, got {', '.join(annotators[:8])}"
         )
-    annotators, body = _without_texts(path, annotators, body, gathered, missing, named=bool(header))
+    beside = _beside(path, annotators, body, missing, named=bool(header), by_name=headed is True)
+    texts = _texts_in(annotators, body, beside, gathered)
+    annotators, body = _without(annotators, body, beside)
     labels = {cell for line in body for cell in line[indexed:]}
     check_no_measures(path, Counter(cell for line in body for cell in line[indexed:]))
     codes = all(missing(cell) or _CODE.fullmatch(cell) for cell in {*labels, *classes})
@@ -73,7 +78,7 @@ def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | Non
     seen: set[str] = set()
     for number, line in enumerate(body):
         where = f"{path}, item {number}"
-        item = gathered.item(line[0] if indexed else str(number), where)
+        item = gathered.item(line[0] if indexed else str(number), where, texts[number] if texts else None)
         if item in seen:
             raise DataError(f"{where}: expected distinct item ids in the first column, got {item!r} again")
         seen.add(item)
@@ -92,39 +97,68 @@ def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | Non
     return gathered.imported(multilabel=False, gold=gold.found)
 
 
-def _without_texts(
-    path: Path,
-    annotators: list[str],
-    body: list[list[str]],
-    gathered: RowCollector,
-    missing: MissingValues,
-    *,
-    named: bool,
-) -> tuple[list[str], list[list[str]]]:
-    """Returns annotators and lines without columns in which nearly every cell is different: texts, ids, times.
+def _rows_alone(header: list[str], body: list[list[str]], gathered: RowCollector) -> list[list[str]]:
+    """Returns the lines without those that are the header once more, and without a last one that adds up the others."""
+    rows = [line for line in body if line != header]
+    if _overlap(header, rows, 0):  # numbers, which are also answers
+        rows = body
+    if len(rows) < len(body):
+        gathered.notes.append(f"rows that are the header once more left out: {len(body) - len(rows)}")
+    if header and len(rows) > 2 and is_total(rows[-1], rows[:-1]):
+        gathered.notes.append(f"the last row, {shown(rows[-1][0])}, left out: it adds up those above")
+        return rows[:-1]
+    return rows
+
+
+def _beside(
+    path: Path, annotators: list[str], body: list[list[str]], missing: MissingValues, *, named: bool, by_name: bool
+) -> dict[str, str]:
+    """Returns the columns that hold no answers, with the reasons: texts, ids, times, votes over the others.
 
     Raises:
         DataError: no other column is left, or the columns have no names by which a note could say what was left out.
     """
     first = len(body[0]) - len(annotators)
-    held = [[line[place] for line in body if not missing(line[place])] for place in range(first, len(body[0]))]
-    columns = Counter(cell for cells in held for cell in set(cells))
-    texts = [place for place, cells in enumerate(held) if _each_its_own(cells, columns)]
-    if not texts:
-        return annotators, body
-    examples = ", ".join(shown(annotators[place]) for place in texts[:4]) + (", …" if len(texts) > 4 else "")
-    if not named or len(texts) == len(annotators):
+    held = {
+        name: [line[place] for line in body if not missing(line[place])] for place, name in enumerate(annotators, first)
+    }
+    beside = columns_beside(held, by_name=by_name)
+    if beside and (not named or len(beside) == len(annotators)):
+        name = next(iter(beside))
         raise DataError(
             f"{path}: expected classes, which recur from item to item; nearly every cell of "
-            f"{examples if named else f'column {first + texts[0]}'} is different, such as {shown(held[texts[0]][0])}: "
-            f"texts, ids or measurements, not labels; a matrix holds one class for each item and annotator"
+            f"{', '.join(map(shown, list(beside)[:4])) if named else f'column {annotators.index(name) + first}'} is "
+            f"different, such as {shown(held[name][0])}: texts, ids or measurements, not labels; a matrix holds one "
+            f"class for each item and annotator"
         )
-    gathered.notes.append(
-        f"{examples} left out: nearly every cell is different, as in texts or ids, and not in classes"
-    )
-    kept = [place for place in range(len(annotators)) if place not in texts]
-    places = [*range(first), *(first + place for place in kept)]
-    return [annotators[place] for place in kept], [[line[place] for place in places] for line in body]
+    return beside
+
+
+def _texts_in(
+    annotators: list[str], body: list[list[str]], beside: dict[str, str], gathered: RowCollector
+) -> list[str]:
+    """Returns the texts of items, if a column beside the answers is named for texts; notes all columns left out."""
+    first = len(body[0]) - len(annotators)
+    texts: dict[str, list[str]] = {}
+    for place, name in enumerate(annotators, first):
+        if name in beside and not set(TEXTS).isdisjoint(words_of(name)) and any(" " in line[place] for line in body):
+            texts[name] = [line[place] for line in body]
+    kept = next(iter(texts), None)
+    if kept is not None:
+        gathered.notes.append(f"{shown(kept)} is kept as the texts of items")
+    for reason in dict.fromkeys(beside.values()):
+        names = [name for name, why in beside.items() if why == reason and name != kept]
+        if names:
+            more = ", …" if len(names) > 4 else ""
+            gathered.notes.append(f"{', '.join(map(shown, names[:4]))}{more} left out: {reason}")
+    return [] if kept is None else texts[kept]
+
+
+def _without(annotators: list[str], body: list[list[str]], beside: dict[str, str]) -> tuple[list[str], list[list[str]]]:
+    """Returns annotators and lines without these columns."""
+    first = len(body[0]) - len(annotators)
+    places = [*range(first), *(place for place, name in enumerate(annotators, first) if name not in beside)]
+    return [name for name in annotators if name not in beside], [[line[place] for place in places] for line in body]
 
 
 def _worth_telling(labels: set[str], missing: MissingValues) -> set[str]:
@@ -132,13 +166,6 @@ def _worth_telling(labels: set[str], missing: MissingValues) -> set[str]:
     words = {cell for cell in labels if cell and missing(cell)}
     scale = any(_NEGATIVE.fullmatch(cell) and not missing(cell) for cell in labels)
     return {cell for cell in words if cell.lower() != "nan" and (scale or not _NEGATIVE.fullmatch(cell))}
-
-
-def _each_its_own(cells: list[str], columns: Counter[str]) -> bool:
-    """Returns whether nearly every cell of a column is different, and most of them occur in no other column."""
-    distinct = set(cells)
-    alone = sum(columns[cell] == 1 for cell in distinct)
-    return len(cells) >= _FEW_ANSWERS and 10 * len(distinct) >= 9 * len(cells) and 2 * alone > len(distinct)
 
 
 def _check_widths(path: Path, width: int, body: list[list[str]]) -> None:
@@ -171,8 +198,11 @@ def _item_first(
     return moved[0], moved[1:]
 
 
-def _cells(path: Path, missing: MissingValues) -> tuple[list[list[str]], bool]:
-    """Returns the cells, and whether they come from a separated table, which may have a header and an index."""
+def _cells(path: Path, missing: MissingValues, *, headed: bool) -> tuple[list[list[str]], bool]:
+    """Returns the cells, and whether they come from a separated table, which may have a header and an index.
+
+    Above a header there may be lines that are none; without one, an empty line of separators is an item.
+    """
     known: dict[str, str] = {}  # one object for each distinct text: there are as many cells as items × annotators
     if path.suffix == ".npy":
         array = arrays_on_disk.read_npy(path)
@@ -184,6 +214,9 @@ def _cells(path: Path, missing: MissingValues) -> tuple[list[list[str]], bool]:
             for number, line in enumerate(array)
         )
         return [[known.setdefault(cell, cell) for cell in line] for line in lines], False
+    if kind_of(path) != "csv":
+        header = header_of(path)
+        return [header, *([cell.strip() for cell in row.values()] for _, row in records(path, header))], True
     with reading(path, "a matrix of text (CSV)"):
         check_packed_text(path, bounds.MOST_RECORDS)
     most = max(bounds.MOST_RECORDS, bounds.size_on_disk(path))
@@ -192,7 +225,7 @@ def _cells(path: Path, missing: MissingValues) -> tuple[list[list[str]], bool]:
         if separator is None:
             rows = (line.split() for line in file if not line.startswith("#"))
         else:
-            rows = (cells for _, cells in rows_of(path, file, separator))
+            rows = (cells for _, cells in rows_of(path, file, None if headed else separator))
         cells: list[list[str]] = []
         n_cells = 0
         for row in rows:

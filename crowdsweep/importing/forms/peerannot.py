@@ -5,6 +5,7 @@
  "p3": {}}                      an absent annotator gave no answer
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from crowdsweep.data.on_disk.json_text import document
@@ -30,4 +31,12 @@ def read_peerannot(path: Path, asked: FileOptions) -> ImportedRows:
             raise DataError(f"{path}, item {name}: expected an object of annotator: label, got {shown(given)}")
         for annotator, label in given.items():
             gathered.answer(item, annotator, [label], f"{path}, item {name}, annotator {annotator}")
-    return gathered.imported(multilabel=False)
+    imported = gathered.imported(multilabel=False)
+    people = imported.coded.annotator.texts
+    if len(people) <= len(content):
+        return imported
+    told = (
+        f"read as item: annotator: label, of {len(content)} items such as {next(iter(content))!r} and {len(people)} "
+        f"annotators such as {people[0]!r}; if it is the other way round, save it turned, or as CSV"
+    )
+    return replace(imported, notes=[*imported.notes, told])

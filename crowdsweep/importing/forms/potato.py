@@ -39,7 +39,7 @@ def read_potato(path: Path, asked: FileOptions) -> ImportedRows:
     question = one_question(path, list(questions), asked.question)
     gathered = RowCollector(path, asked.missing)
     gathered.question = question
-    for where, record in records(path, [_USER, _ITEM], lambda: gathered.leave_out("rows without anything in them")):
+    for where, record in records(path, [_USER, _ITEM], gathered.leave_out):
         item = gathered.item(record[_ITEM], f"{where}, column {_ITEM}", record.get(_TEXT))
         labels = _chosen(record, questions[question])
         if labels:
