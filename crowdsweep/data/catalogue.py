@@ -163,9 +163,7 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
     """Checks the names of dataset parameters, and the values of the common ones, which it returns.
 
     Args:
-        params: as the sweep gives them.
         own: names that this dataset takes in addition to the common ones.
-        where: name of the dataset in messages.
 
     Raises:
         UnknownName: a parameter is not known.

@@ -98,13 +98,6 @@ def annotations_of(
 ) -> Annotations:
     """Returns the annotation rows of answers that say for every class whether it was chosen.
 
-    Args:
-        chosen: bool [answers, classes].
-        item: item of each answer.
-        annotator: annotator of each answer.
-        n_items: declared number of items.
-        n_annotators: declared number of annotators.
-
     Raises:
         DataError: a code lies outside its declared size.
     """
@@ -172,7 +165,6 @@ def counts_against(choices: Choices, applies_to: Callable[[slice], ItemProbs]) -
     Takes O(answers × classes) time, in chunks, and memory of active annotators × classes.
 
     Args:
-        choices: the answers.
         applies_to: for a slice of the answers, the probability of each class [answers, classes].
     """
     code, annotator = np.unique(choices.annotator, return_inverse=True)

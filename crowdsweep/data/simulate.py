@@ -53,7 +53,6 @@ def gaussians(
         deviation: standard deviation along every axis.
         items_per_class: size of each cloud.
         train_share: share of the items that train, in (0, 1); rounded to whole items.
-        seeds: source of randomness.
     """
     n_classes, n_features = centres.shape
     n_items = n_classes * items_per_class

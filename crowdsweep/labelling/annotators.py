@@ -91,7 +91,6 @@ def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Crowd, share
 
     Args:
         chunks: yields the chunks of their answers, at least one.
-        crowd: how annotators answer on the whole.
         shares: mean posterior of each answer, by kind of question (`Questions.shares`).
     """
     parts = [_facts(part, crowd, shares) for part in chunks()]
@@ -160,10 +159,6 @@ def _permutation_z(
     """Returns each annotator's z-score in the permutation test: by how many standard deviations the others believe the
     answers more than the same answers, assigned to the same items at random. It is 0 where no assignment could make a
     difference.
-
-    Args:
-        believed: how much the others believe each answer.
-        given: shares of each annotator's answers.
     """
     n = answers.sums(np.ones(len(answers.place)))
     share = given[answers.place]

@@ -86,9 +86,7 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
     """Returns the questions of a dataset.
 
     Args:
-        annotations: annotations of its items.
         item_probs: a model's probabilities of the items; independent ones of multi-label classes.
-        multilabel: whether items may have several classes.
     """
     if not multilabel:
         carried = (annotations.weight, annotations.probability)

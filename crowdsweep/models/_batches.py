@@ -162,9 +162,7 @@ def blocks_of(
     """Groups an epoch's steps into blocks; one with padding ends a block.
 
     Args:
-        batches: the steps, in order.
         order: the numbers of all replicas in training, those with the most steps first.
-        dropout: the masks' streams.
         row_size: numbers that are laid out for one row, which bounds how many steps stand in a block.
     """
     if not batches:

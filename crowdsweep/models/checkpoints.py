@@ -142,9 +142,7 @@ def checked_array(
 
     Args:
         state: not trusted.
-        name: of the array.
         shape: that it must have; None for any, or any along an axis.
-        dtype: that it must have.
 
     Raises:
         CheckpointRefused: the array is missing, or has another shape or type.

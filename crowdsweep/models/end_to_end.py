@@ -216,9 +216,6 @@ def end_to_end_cost(
     """Returns the cost of all epochs: three products for each weight, and `per_label` multiply-adds for each label.
 
     Args:
-        shape: of the data.
-        params: full ones.
-        per_label: numbers.
         more_weights: of networks beside the classifier.
     """
     products = 3.0 * MATRIX_PRODUCT * shape.n_items * (network_weights(shape, params) + more_weights)

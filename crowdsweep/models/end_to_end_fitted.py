@@ -257,7 +257,6 @@ def posterior_of(
 
     Args:
         answers: their weights multiply log-likelihoods.
-        prior: class probabilities of each item.
         log_likelihood: of some of the labels (a slice of rows), for each true class.
         row_size: numbers that it holds for one label.
     """

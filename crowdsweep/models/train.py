@@ -48,7 +48,6 @@ def train(
     Args:
         trainer: with all replicas active.
         loss: to be minimised; minus its mean over the epoch is reported.
-        schedule: how long.
         reports: of each replica; a replica whose report answers False ends there.
         predictor: makes a predictor of a replica from what was kept of it.
         validation: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the

@@ -71,13 +71,8 @@ class ReplicaTrainer:
         """Draws the initial values.
 
         Args:
-            parameters: of one replica.
             rows: what each replica learns from: numbers that its loss understands.
-            seeds: a stream for each replica.
             optimiser: of all; its learning rate may be each replica's own.
-            batch_size: rows in a step.
-            device: where everything is held.
-            dropout: where units are dropped.
             tables: parameters with many rows of which a step moves only those that the loss takes.
             row_size: roughly how many numbers a loss holds for one row; bounds memory, decides nothing.
             least_steps: of an epoch, for all or for each: a replica with fewer goes through its rows several times in
@@ -122,7 +117,6 @@ class ReplicaTrainer:
         """Steps every active replica through its rows, in a fresh order, once or as often as `least_steps` asks.
 
         Args:
-            loss: what each step makes smaller.
             rate: factor on the learning rate.
 
         Returns:

@@ -99,12 +99,8 @@ def train_classifiers(
     then trains on all of them, for as many epochs as were best in cross-validation.
 
     Args:
-        classifier: settings.
         jobs: of data that agree in what `contract.fit_all` sees to.
-        schedule: how long.
-        device: where everything is held.
         network: if not the classifier's own, with as many outputs as there are classes.
-        loss_of: makes what is made smaller.
 
     Raises:
         FitFailed: a job has no item to learn from.
@@ -291,7 +287,6 @@ def validation_of(
     """Returns the annotated dev items and their targets; None where there are none with what is read of them.
 
     Args:
-        data: whose dev items are looked at.
         needs: what is read.
         targets_of: makes targets of annotations; a row of zeros is left out.
     """

@@ -52,9 +52,7 @@ class OptunaPoints:
         """Starts a search without proposals.
 
         Args:
-            space: the space to search.
             sampler: settings, of the kind `tpe`, `gp`, `nsga2` or `random`.
-            goal: whether higher or lower values are better.
             limit: largest number of proposals.
             told: points of this space that earlier searches tried, and their finite values of each objective.
             further: goal of each further objective.

@@ -361,14 +361,11 @@ def run_sweep(
     """Runs the trials of a plan that have no result in the journal. Closes the mirrors, and nothing else.
 
     Args:
-        plan: the plan of the sweep.
         executor: made for the plan's base datasets.
         journal: the record of the sweep; an error while writing it ends the sweep.
-        make_searcher: makes a new searcher for a search.
         mirrors: receive every event; they may fail.
         clock: returns seconds since the epoch.
         environment: versions and the like, for the record.
-        interrupts: counts Ctrl-C.
         retry_failed: whether trials that failed in earlier runs run again; trials that the infrastructure lost always
             do.
 

@@ -85,7 +85,6 @@ def _record(record: Any, special: Mapping[str, Schema], *, only: Collection[str]
     """Returns the schema of a record.
 
     Args:
-        record: a dataclass.
         special: schemas of keys that say more than the type.
         only: fields that are keys; all by default.
     """
@@ -185,12 +184,7 @@ def _search(model: str, found: Found, shapes: Mapping[str, str]) -> Schema:
 
 
 def _shape_of(allowed: str, hint: Any) -> Schema:
-    """Returns the schema of a search dimension for one type of hyper-parameter: values and range ends have that type.
-
-    Args:
-        allowed: the type in words.
-        hint: the type.
-    """
+    """Returns the schema of a search dimension for one type of hyper-parameter: values and range ends have that type."""
     takes = _typed(hint)
     upper = {"anyOf": [{"required": ["q"]}, {"properties": {"max": takes}}]}  # steps need not end at max
     inner = {"properties": {"value": takes, "values": {"items": takes}, "min": takes}}

@@ -271,7 +271,6 @@ def decode(content: bytes, made_by: Mapping[str, Any]) -> Saved:
     """Returns the content of a checkpoint.
 
     Args:
-        content: the checkpoint, from `encode`.
         made_by: what the fit's numbers depend on (`made_by`); the checkpoint must have the same.
 
     Raises:
@@ -318,9 +317,7 @@ def made_by(spec: TrialSpec, model: type[Any], device: str, curve_spec: CurveSpe
 
     Args:
         spec: of the fit's first trial.
-        model: class of the model.
         device: torch device of the fit; only its kind counts.
-        curve_spec: which learning curve is recorded.
     """
     return {
         "format": FORMAT,

@@ -100,8 +100,6 @@ def image_files(images: Images, item_names: Sequence[str], asked: str) -> list[I
     """Returns the file of each item's image; reads all files to compute their digests.
 
     Args:
-        images: the images of the dataset's folder.
-        item_names: names of the items.
         asked: the features that need the images, for messages.
 
     Raises:

@@ -69,7 +69,6 @@ def abilities_of(annotations: Annotations, easiness: Easiness, ability: Abilitie
     """Returns the annotators of these abilities.
 
     Args:
-        annotations: that the fit saw.
         easiness: of the items that are typical.
         ability: of every declared annotator.
     """

@@ -161,7 +161,6 @@ class Draws:
         """Draws for each column from its own generator.
 
         Args:
-            generators: of the columns.
             shapes: of the gamma distributions.
             sizes: how many numbers `patience` and `steps` have.
         """

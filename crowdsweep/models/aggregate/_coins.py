@@ -43,7 +43,6 @@ def accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) ->
     """Returns (right answers + smoothing) / (answers + classes * smoothing) of each annotator; 1 / classes without any.
 
     Args:
-        crowds: the annotations.
         answers: of each annotator, how many are right, and how many there are.
         smoothing: at least 0.
     """
@@ -51,21 +50,12 @@ def accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) ->
 
 
 def coins(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> list[OneCoinConfusions]:
-    """Returns each replica's annotators by their codes; those without an answer have the pooled accuracy.
-
-    Args:
-        crowds: the annotations.
-        answers, smoothing: as of `accuracies`.
-    """
+    """Returns each replica's annotators by their codes; those without an answer have the pooled accuracy."""
     return coins_of(crowds, accuracies(crowds, answers, smoothing), pooled_accuracies(crowds, answers, smoothing))
 
 
 def pooled_accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> PerReplica:
-    """Returns the accuracy of all answers of each replica, whoever gave them.
-
-    Args:
-        crowds, answers, smoothing: as of `accuracies`.
-    """
+    """Returns the accuracy of all answers of each replica, whoever gave them."""
     right, total = answers
     sums = crowds.replica_sums_of_annotators
     return _smoothed(sums(right), sums(total), smoothing, crowds.n_classes)
@@ -83,12 +73,7 @@ def coins_of(crowds: StackedCrowds, accuracy: Accuracies, unknown: PerReplica) -
 
 
 def right_answers(crowds: StackedCrowds, posterior: ItemProbs) -> RightAndAll:
-    """Returns how many answers of each annotator are right, and how many there are. O(A).
-
-    Args:
-        crowds: the annotations.
-        posterior: of the class of each item.
-    """
+    """Returns how many answers of each annotator are right, and how many there are. O(A)."""
     answers = crowds.answers
     right, total = np.zeros((2, crowds.n_annotators))
     for items in chunks(crowds.n_items, 1, _ITEMS):

@@ -111,8 +111,6 @@ def damped_newton_step(
 
     Args:
         value: of all units; each depends on its own parameters alone.
-        at: the parameters of each unit.
-        step: to be made.
     """
     # A Newton step leads to the maximum of a quadratic, which can lie beyond the function's own. No unit's value
     # depends on another's step, so that one evaluation tries all of them.

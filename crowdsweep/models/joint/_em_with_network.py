@@ -178,7 +178,6 @@ def fit_side_by_side(
     Args:
         settings: of each fit, equal but for `VARIES`.
         data: of each fit; they agree in the numbers of classes and features.
-        contexts: one for each fit.
         crowd_of: makes the crowd of a list of replicas, given the number of each one's fit, and its own number among
             the restarts of that fit.
     """

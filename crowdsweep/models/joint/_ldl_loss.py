@@ -33,9 +33,7 @@ class HeadsLoss:
         """Lays out what the rows stand for.
 
         Args:
-            network, data, sets, device: of the fit.
             weights: gamma_I and gamma_A.
-            dropout: share of units that is dropped.
         """
         self._network, self._dropout = network, dropout
         self._item_weight, self._annotator_weight = weights

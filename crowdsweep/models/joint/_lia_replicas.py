@@ -50,9 +50,7 @@ def fit(
     """Fits all data sets, as many at a time as the machine's cache holds.
 
     Args:
-        settings: of all.
         data: all nominal or all multi-label.
-        contexts: of each.
         stream: builds what reads items, with so many outputs.
         labels_unseen: whether it reads items that were not trained on.
 

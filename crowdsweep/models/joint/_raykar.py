@@ -43,10 +43,8 @@ def fit_raykar(
     """Runs EM on all data sets; each stops by itself.
 
     Args:
-        em: how it is fitted.
         smoothing: pseudo-counts in every cell of the confusion matrices.
         data: agree in the numbers of classes and features.
-        contexts: one for each.
     """
     crowds, regressions = stack([part.annotations for part in data]), Regressions(data=data, penalty=em.penalty)
     pseudo_answers = evenly(crowds, smoothing)

@@ -97,7 +97,6 @@ def infer_annotator(
         ensemble: the predictor of a fit of ldl-nm.
         items: those with answers, at least one, with the features that it was trained on.
         wanted: their label distributions (`head: item`), or the annotator's answers, one-hot (`head: label`).
-        how: it is looked for.
 
     Raises:
         BadInput: there is no item, or not one distribution of the network's classes for each.

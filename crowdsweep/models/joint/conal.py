@@ -129,7 +129,6 @@ def log_likelihood(
         which: of them gave each label.
         common: logits of each replica's common matrix.
         replica: which replica's each label is.
-        label: y.
     """
     log_sigmoid = torch.nn.functional.logsigmoid
     return torch.logaddexp(

@@ -72,9 +72,6 @@ def replica_chunks(
     many as a cache does.
 
     Args:
-        n_replicas: how many there are.
-        floats_per_replica: parameters of one.
-        device: where they are trained.
         numbers_per_replica: what is held for one beside its parameters (`numbers_held`).
     """
     size = n_replicas

@@ -68,7 +68,6 @@ class Values(StackedValues):
         """Returns the rows of a table that these are, each once, and which of them each is; once per step and table.
 
         Args:
-            table: its name.
             index: row numbers of each replica's own table.
             places: where in the batch the replica stands that each of them belongs to.
 

@@ -43,16 +43,8 @@ def pair(
 
     Args:
         module: `__name__` of the model's file, which has the model's name.
-        title: one line.
-        source: paper, section, equations.
-        targets: how they are made.
-        training: of the classifier.
         aggregate: the aggregator that they are made of, if any.
-        needs: see `ModelInfo`.
-        predicts_labels: see `ModelInfo`.
         space: of the search; the classifier's alone by default.
-        cost: of one fit.
-        version: raised when the same parameters give other numbers.
     """
 
     def fit_batch(model: Any, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
@@ -77,7 +69,6 @@ def model_class(module: str, fit_batch: Callable[..., list[FitResult]], **parts:
 
     Args:
         module: `__name__` of the model's file, where the class is found as `MODEL.model`.
-        fit_batch: its method.
         parts: by the name of their field, with their defaults.
     """
     fixed = {name: part.part for name, part in parts.items() if isinstance(part, Fixed)}

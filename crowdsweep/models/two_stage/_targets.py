@@ -74,8 +74,6 @@ class Targets(Protocol):
 
         Args:
             aggregate: the aggregator, if the model has one.
-            data: the data sets.
-            contexts: of each.
         """
         ...
 
@@ -125,8 +123,6 @@ def gold_targets(data: TrainingData, context: FitContext, otherwise: str) -> Ite
     """Returns one-hot rows of gold; rows of zeros for items without.
 
     Args:
-        data: whose items.
-        context: that brings gold.
         otherwise: what to do where there is none, for the message.
 
     Raises:

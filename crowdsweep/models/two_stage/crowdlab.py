@@ -142,7 +142,6 @@ def weigh(crowds: StackedCrowds, predicted: ItemProbs) -> Weighed:
     """Returns the weighted mean of a classifier's predictions and the answers of one data set. O(A K).
 
     Args:
-        crowds: the annotations.
         predicted: out of sample.
     """
     pairs, item, annotator = AnswersByPair.of(crowds)

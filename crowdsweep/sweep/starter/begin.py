@@ -59,7 +59,6 @@ def begin_with_file(path: Path, guess: Guess, folder: Path, *, normalise: bool) 
     """Writes a file of labels as a dataset's folder, with starter sweep files: all of it, or nothing.
 
     Args:
-        path: the file.
         guess: what it is taken for; without doubts.
         folder: new or empty.
         normalise: whether to join names that differ only in spelling.
@@ -104,7 +103,6 @@ def asked_sweep(
     means.
 
     Args:
-        given: the file, folder or name.
         overrides: as for `load_sweep`.
         tell: receives what the user should know of the choice, as a text; not called where there is nothing.
 

@@ -174,7 +174,6 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
     """Returns the facts of a dataset.
 
     Args:
-        dataset: the dataset.
         given: the parameters that it was loaded with.
 
     Raises:
@@ -196,12 +195,7 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
 
 
 def choose(facts: Facts, name: str) -> list[Chosen]:
-    """Returns the candidates that fit a dataset, the cheapest first, including those that there is no time for.
-
-    Args:
-        facts: the facts of the dataset.
-        name: the dataset's name.
-    """
+    """Returns the candidates that fit a dataset, the cheapest first, including those that there is no time for."""
     fitting = [one for one in CANDIDATES if one.when(facts) and _can(one, facts, name)]
     costs = {one.name: _seconds(one, facts) for one in fitting}
     fitting.sort(key=lambda one: costs[one.name])
