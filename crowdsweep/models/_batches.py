@@ -28,7 +28,6 @@ class StackedRows:
     """The rows of several replicas under one another on the device; arrays that are equal are held once.
 
     Attributes:
-        table: what each row is.
         starts: where each replica's rows begin.
     """
 
@@ -70,7 +69,6 @@ class Block:
     `taken`) as long as it lives.
 
     Attributes:
-        batches: the steps.
         replicas: the numbers of the replicas, which their data go by.
         order: the same on the CPU.
         rows: row numbers of each replica's own data.

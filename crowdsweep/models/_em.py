@@ -213,13 +213,7 @@ def mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedEM:
-    """The result of EM.
-
-    Attributes:
-        crowds: the annotations.
-        posterior: the last one.
-        stepped: objectives and convergence.
-    """
+    """The result of EM."""
 
     crowds: StackedCrowds
     posterior: ItemProbs
@@ -255,7 +249,6 @@ class SparseConfusions:
 
     Attributes:
         probs: of the observed columns.
-        label: label of each column.
         code: codes of the annotators who answered anything, ascending.
         pointers: the columns of the annotator at place p of `code` are `pointers[p]:pointers[p + 1]`.
         totals: expected answers of each of them for each true class.

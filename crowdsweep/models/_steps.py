@@ -23,8 +23,6 @@ class Stepped(Generic[State]):
     """The result of `run_steps`.
 
     Attributes:
-        state: the last one.
-        objectives: of each replica, the objective of its steps.
         converged: whether each replica stopped before the limit.
     """
 

@@ -32,7 +32,6 @@ class TrainingState:
     """The saved state of one training.
 
     Attributes:
-        arrays: by name.
         ended: whether the training has ended; the arrays are then its result.
     """
 

@@ -61,7 +61,6 @@ class Rows:
 
     Attributes:
         width: numbers of one annotator.
-        start: how they begin.
     """
 
     width: int
@@ -75,7 +74,6 @@ class EndToEnd:
 
     Attributes:
         classifier: settings; its learning rate and batch size are those of everything.
-        epochs: passes over the items.
         annotators: the parameters of each annotator, by name.
         log_likelihood: returns log p(y | k) of each label for each true class.
         gained: returns what training maximises, given the labels and log f of their items; None: `mixture`.

@@ -36,8 +36,6 @@ class TrainingJob:
     Attributes:
         data: whose items it reads.
         targets: rows summing to one; a row of zeros is left out.
-        seeds: the classifier's stream.
-        report: called after each epoch.
         dev_targets: makes the targets of dev items from their annotations, to validate on; None where annotations
             cannot tell them.
         checkpoint: of the fit that the job is a part of (`FitContext.checkpoint`).
@@ -119,7 +117,6 @@ class _Split:
     """The items that a job trains on, and what ends that.
 
     Attributes:
-        rows: the items.
         validation: other items, with their targets, if any.
         length: epochs, if that is known.
     """

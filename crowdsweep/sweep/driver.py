@@ -72,7 +72,6 @@ class SweepOutcome:
     """The outcome of one run of a driver.
 
     Attributes:
-        status: the status with which the run ended.
         planned: number of trials known to be needed so far.
         finished: number of these that have a result, from this driver or an earlier one.
         failed: number of these that failed.

@@ -39,7 +39,6 @@ class CheckpointSettings:
     """Settings of a batch's checkpoints.
 
     Attributes:
-        minutes: minutes between checkpoints.
         saved: checkpoints that earlier slots wrote, by trial key.
         emit: called with each checkpoint that is written and each note, in the thread that runs the batch.
     """

@@ -30,8 +30,6 @@ class AbilityModel:
         ability: alpha.
         easiness: beta', quantiles over the training items.
         crowd: quantiles of the abilities, each counting as often as it answered: for an annotator without answers.
-        answered: whether anything is known of each annotator.
-        n_classes: K.
     """
 
     ability: Abilities

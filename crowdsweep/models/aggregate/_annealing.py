@@ -114,7 +114,6 @@ class State:
     """The state of the fits.
 
     Attributes:
-        solution: clusters and distributions.
         places: where in the flat `log_labels` the answers are looked up.
         counts: how many answers each pair of clusters has of each label.
         item_sizes, annotator_sizes: of the clusters.
@@ -178,7 +177,6 @@ class Annealing:
 
     Attributes:
         edges: the answers; every item and every annotator has one.
-        target: the joint.
     """
 
     edges: Edges

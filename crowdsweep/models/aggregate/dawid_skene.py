@@ -106,13 +106,7 @@ class DawidSkene:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedMatrices:
-    """The result of EM over class shares and confusion matrices.
-
-    Attributes:
-        em: the posterior, and how EM went.
-        columns: the matrices at that posterior.
-        class_shares: at that posterior.
-    """
+    """The result of EM over class shares and confusion matrices."""
 
     em: FittedEM
     columns: ConfusionColumns

@@ -100,7 +100,6 @@ class Pairs:
     Attributes:
         corners: sum of what the pair's answers say, each e_label - 1 / K times its weight.
         given: sparse weights [columns, pairs] of the answers that make up each pair.
-        item, annotator, replica: of each pair, flat.
         sizes: how many flat items, annotators and replicas there are.
     """
 

@@ -114,13 +114,11 @@ class AnnotatorPairs:
     """The pairs of annotators who share an item, both ways, ordered by the first of them.
 
     Attributes:
-        first, second: of each pair.
         agreement: of each pair, 0 being chance and 1 always.
         shared: how many items, weighted.
         pointers: where the pairs of each first annotator begin, and the last end.
         trimmed: how many of an annotator's largest ratios are left out at most, and of the smallest.
         noise: 1 / sqrt(items with answers) of each annotator's replica.
-        crowds: whose they are.
     """
 
     first: Int64[np.ndarray, " pairs"]

@@ -103,12 +103,7 @@ class MajorityVote:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VotingAnnotators:
-    """An `AnnotatorModel` whose matrices are counted when one is first asked for: that takes longer than the vote.
-
-    Attributes:
-        annotations: that were counted.
-        vote: how.
-    """
+    """An `AnnotatorModel` whose matrices are counted when one is first asked for: that takes longer than the vote."""
 
     annotations: Annotations
     vote: MajorityVote

@@ -94,8 +94,6 @@ class Fitted:
         order: for each class as it is named here, its number in `solution`.
         probs: the classifier's for the training items.
         targets: the last E-step's expected labels; zeros for items without labels.
-        predictor: the classifier.
-        log_likelihoods: of each iteration.
         converged: whether the stop rule was met; where there is none, whether the log-likelihood had converged.
     """
 

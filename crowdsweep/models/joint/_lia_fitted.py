@@ -33,7 +33,6 @@ class FittedLia:
     Attributes:
         network, snapshot: the shapes and what is in them.
         inputs: what the network reads of the training items.
-        features: of annotators, if they have any.
         answers: that it was trained on.
         code: of each annotator, as it stands in the answers.
         multilabel: whether questions are classes.
@@ -287,13 +286,7 @@ class FittedLia:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LiaAnnotators:
-    """An `AnnotatorModel`: how annotators answer typical items, of each class by their posterior.
-
-    Attributes:
-        fitted: what is asked.
-        items: who is typical.
-        posterior: of these.
-    """
+    """An `AnnotatorModel`: how annotators answer typical items, of each class by their posterior."""
 
     fitted: FittedLia
     items: Int64[np.ndarray, " typical"]

@@ -73,7 +73,6 @@ class _Crowd:
     """What one replica learns from.
 
     Attributes:
-        data: the whole of it.
         code: of each annotator in the answers: its place in an order that only the answers decide.
         answers: that are trained on.
         validation: answers that decide when training ends; None for none.

@@ -62,7 +62,6 @@ class UnseenAnnotator:
     """An annotator that the fit never saw, inferred from a few answers.
 
     Attributes:
-        ensemble: the trained network.
         embedding: z_A.
         divergences: the mean KL divergence in nats at the start, then after each step that was taken: it falls.
     """

@@ -227,7 +227,6 @@ class GatedAnnotators:
     Attributes:
         gates: of the annotators who answered anything; all others have the crowd's shares.
         code: of these annotators, ascending.
-        shares, matrices: of the groups.
         n_annotators: declared.
     """
 

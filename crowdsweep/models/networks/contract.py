@@ -84,11 +84,7 @@ class Network(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class WrappedNetwork:
-    """A `Network` that does what another one does; a subclass overrides what differs.
-
-    Attributes:
-        network: the other network.
-    """
+    """A `Network` that does what another one does; a subclass overrides what differs."""
 
     network: Network
 

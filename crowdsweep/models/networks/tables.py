@@ -24,7 +24,6 @@ class Table:
 
     Attributes:
         width: numbers in a row.
-        start: how rows begin.
         orders: of each replica: its rows in the order in which they are drawn, a permutation that the data decide
             (`_annotator_order.py`), so that nothing depends on how things are numbered. Replicas may differ in their
             number of rows.

@@ -19,7 +19,6 @@ class Step:
 
     Attributes:
         gradients: where the gradients of parameters go, by name.
-        tables: by name.
         touched: rows of tables that the loss took: these alone are moved.
     """
 

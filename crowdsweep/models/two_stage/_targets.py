@@ -38,7 +38,6 @@ class Aggregated:
         annotators: how annotators answer, if the aggregation says so.
         annotators_alike: whether, without `annotators`, every annotator is expected to label an item by the class
             probabilities that the classifier gives it; else labels are not predicted.
-        extras: further arrays for the result.
         dev_targets: makes the targets of dev items from their labels; None where labels cannot tell them (gold).
     """
 

@@ -43,7 +43,6 @@ class StarterSweep:
     """The starter sweep files of a dataset's folder.
 
     Attributes:
-        dataset: the dataset of the folder.
         chosen: models that fit the dataset, including those that are left out.
         texts: file name → text; the file of the sweep itself is the first.
         notes: sentences on how the dataset was read.
