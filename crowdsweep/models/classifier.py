@@ -141,10 +141,7 @@ class NetworkPredictor:
     network: Network
     values: ReplicaValues
     device: str = "cpu"
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("classifier",)
+    uses = ("classifier",)
 
     def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 - there is one use
         """Returns the classifier's probabilities."""

@@ -113,22 +113,19 @@ class ReplicaTrainer:
         for _, part in self._parts():
             part.keep(kept)
 
-    def run_epoch(self, loss: Loss, rate: float = 1.0) -> dict[int, float]:
+    def run_epoch(self, loss: Loss) -> dict[int, float]:
         """Steps every active replica through its rows, in a fresh order, once or as often as `least_steps` asks.
-
-        Args:
-            rate: factor on the learning rate.
 
         Returns:
             For each active replica its loss by weight over the epoch, as it was when each row was stepped on (with
             dropout).
         """
-        return dict(zip(self._order, self.step_through(loss, rate).tolist(), strict=True))
+        return dict(zip(self._order, self.step_through(loss).tolist(), strict=True))
 
     @without_gradients
-    def step_through(self, loss: Loss, rate: float = 1.0) -> Float64[torch.Tensor, " active"]:
+    def step_through(self, loss: Loss) -> Float64[torch.Tensor, " active"]:
         """Steps as `run_epoch` does, and returns the losses on the device, so that the CPU need not wait for them."""
-        optimiser = replace(self._optimiser, learning_rate=self._rates * rate)
+        optimiser = replace(self._optimiser, learning_rate=self._rates)
         written = loss if isinstance(loss, WrittenLoss) else None
         totals = torch.zeros(2, len(self._order), dtype=torch.float64, device=self._device)
         for block in blocks_of(self._shuffler.epoch(), self._order, self._dropout, self._row_size):

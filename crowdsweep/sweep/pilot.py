@@ -80,7 +80,7 @@ class Outputs:
 
 
 def outputs_of(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Outputs | None:
-    """Returns what a short fit on a few items brings; None where a pilot cannot fit the model: its trials will say why."""
+    """Returns what a short fit on a few items brings; None where a pilot cannot fit the model: its trials say why."""
     pilot = _Pilot(info=info, params=params, trial=trial, clock=time.perf_counter)
     try:
         (fitted, *_) = pilot.fit(_first_items(trial, min(FEW_ITEMS, trial.training.n_items)), {}, 1)

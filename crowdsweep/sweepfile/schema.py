@@ -184,7 +184,7 @@ def _search(model: str, found: Found, shapes: Mapping[str, str]) -> Schema:
 
 
 def _shape_of(allowed: str, hint: Any) -> Schema:
-    """Returns the schema of a search dimension for one type of hyper-parameter: values and range ends have that type."""
+    """Returns the schema of a search dimension of a hyper-parameter: values and range ends have its type."""
     takes = _typed(hint)
     upper = {"anyOf": [{"required": ["q"]}, {"properties": {"max": takes}}]}  # steps need not end at max
     inner = {"properties": {"value": takes, "values": {"items": takes}, "min": takes}}

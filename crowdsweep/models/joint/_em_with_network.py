@@ -340,11 +340,7 @@ class _Run:
         }
 
     def _restore(self) -> None:
-        """Has the restarts go on that a checkpoint has; those that had ended are dropped.
-
-        Raises:
-            CheckpointRefused: it has no state of such a restart.
-        """
+        """Has the restarts go on that a checkpoint has; those that had ended are dropped."""
         replicas, dropped = self._replicas, list[int]()
         for replica, part in enumerate(self._checkpoints):
             if (found := part.found()) is None:
@@ -365,11 +361,7 @@ class _Run:
         replicas.trainer.drop(dropped)
 
     def _fitted_of(self, replica: int, state: State, shape: tuple[int, int]) -> Fitted:
-        """Returns what came out of a restart that had ended.
-
-        Raises:
-            CheckpointRefused: the state is not of such a restart.
-        """
+        """Returns what came out of a restart that had ended."""
         order = checked_array(state, "order", (shape[1],), np.int64)
         if sorted(order) != list(range(shape[1])):
             raise CheckpointRefused(f"expected an order of {shape[1]} classes, got {order}")

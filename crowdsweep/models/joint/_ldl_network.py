@@ -198,10 +198,7 @@ class AnnotatorEnsemble:
     annotators: Float32[np.ndarray, "members annotator_embedding"]
     aggregation: Aggregation
     device: str = "cpu"
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("ensemble", "item_head")
+    uses = ("ensemble", "item_head")
 
     def predict(self, items: Items, use: str) -> ItemProbs:
         """Returns what the annotators would say of each item, averaged."""

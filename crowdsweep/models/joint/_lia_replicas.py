@@ -211,11 +211,7 @@ class _Replicas:
         return {**passes, **history, "posterior": posterior, **with_prefix("trainer", self._trainer.state(replica))}
 
     def _restore(self) -> None:
-        """Has the replicas go on that a checkpoint has, all from the same pass; those that had ended are dropped.
-
-        Raises:
-            CheckpointRefused: it has no state of such a replica.
-        """
+        """Has the replicas go on that a checkpoint has, all from the same pass; those that had ended are dropped."""
         dropped: list[int] = []
         for replica, part in enumerate(self._checkpoints):
             if (found := part.found()) is None:
@@ -316,10 +312,7 @@ class LiaPredictor:
     """Labels unseen items with the classifier."""
 
     fitted: FittedLia
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("classifier",)
+    uses = ("classifier",)
 
     def predict(self, items: Items, use: str) -> np.ndarray:  # noqa: ARG002 - there is one use
         """Returns the classifier's probabilities."""

@@ -117,11 +117,7 @@ class EmbeddingTables:
         return {**rows, "steps": self.steps[[replica]]}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes one replica from a state.
-
-        Raises:
-            CheckpointRefused: the state does not fit such a replica.
-        """
+        """Resumes one replica from a state."""
         own = self._own(replica)
         for name, table in {"values": self.values, "first": self.first, "second": self.second}.items():
             rows = checked_array(state, name, (own.stop - own.start, table.shape[1]), np.float32)

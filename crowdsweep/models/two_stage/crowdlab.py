@@ -196,7 +196,7 @@ def _sums(code: np.ndarray, values: Float64[np.ndarray, " pairs"], size: int) ->
 
 
 MODEL = two_stage(
-    "crowdlab",
+    name="crowdlab",
     title="CROWDLAB: a classifier's predictions and annotators, weighted by what they get right",
     model=Crowdlab,
     source="Goh, Tkachenko and Mueller 2022, section 2",

@@ -125,10 +125,7 @@ class HeadsPredictor:
     """Labels items with the first head (`classifier`) or the second (`soft`)."""
 
     both: Predictor
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("classifier", "soft")
+    uses = ("classifier", "soft")
 
     def predict(self, items: Items, use: str) -> ItemProbs:
         """Returns one head's probabilities."""
