@@ -328,7 +328,6 @@ def summed_by_item(weight: np.ndarray, column: np.ndarray, ends: Pointers, n_col
     Args:
         weight, column: weight and column of each entry, ordered by item; both arrays are overwritten.
         ends: CSR pointers: where the entries of each item begin, and where the last item's end.
-        n_columns: number of columns of the table.
     """
     index = np.int32 if len(weight) < 2**31 else np.int64
     entries = (weight, column.astype(index, copy=False), ends.astype(index))

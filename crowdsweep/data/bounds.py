@@ -105,9 +105,6 @@ def check_unpacked(n_bytes: int, packed: int, where: str, remedy: str) -> None:
 def check_votes(total: float, n_rows: int, where: str) -> None:
     """Refuses counts of votes that add up to more labels than can be held, since each label becomes a row.
 
-    Args:
-        total: sum of the counts.
-
     Raises:
         DataError: the counts add up to more than `MOST_ROWS` and to more than 20 per row.
     """

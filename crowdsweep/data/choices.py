@@ -24,9 +24,8 @@ class Choices:
     """Multi-label answers, ordered by item and annotator.
 
     Attributes:
-        item: int32 [answers], ascending.
-        annotator: int32 [answers].
-        weight: float64 [answers], the largest weight of the answer's rows; one if rows have no weights.
+        item: ascending.
+        weight: the largest weight of the answer's rows; one if rows have no weights.
         chosen: sparse float64 [answers, classes], in [0, 1]: how surely each class was chosen; zero if it was not.
         n_items: declared number of items.
     """

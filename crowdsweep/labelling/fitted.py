@@ -53,7 +53,7 @@ class Fitted:
         model, params: registered name, and all hyper-parameters.
         dataset_params: its parameters, among them `training: all`.
         training: the data that the fits saw.
-        code: int32 [items], number of each training item in the dataset.
+        code: number of each training item in the dataset.
         saw_gold: whether the model needs gold, so that its labels cannot be judged by it.
         fits: one fit per seed; a single one where the seed changes nothing.
     """

@@ -183,10 +183,7 @@ def _write_classifiers(fitted: Fitted, folder: Path) -> None:
     """Writes the classifiers of all fits, where each of them is a network on features."""
     if not fitted.predictors:
         return
-    from crowdsweep.labelling.classifiers import (  # noqa: PLC0415 - torch takes seconds to import
-        plain_classifier,
-        save_classifiers,
-    )
+    from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers  # noqa: PLC0415 - torch takes seconds to import
 
     plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
     if len(plain) == len(fitted.fits):

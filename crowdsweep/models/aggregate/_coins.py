@@ -7,6 +7,7 @@ from jaxtyping import Float64, Int
 
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, ratio
 from crowdsweep.models._em import ColumnProbs, PerReplica, StackedCrowds, chunks
+from crowdsweep.models.aggregate._rows import by_code
 
 Accuracies = Float64[np.ndarray, " annotators"]
 RightAndAll = tuple[Accuracies, Accuracies]
@@ -63,13 +64,12 @@ def pooled_accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: fl
 
 def coins_of(crowds: StackedCrowds, accuracy: Accuracies, unknown: PerReplica) -> list[OneCoinConfusions]:
     """Returns each replica's annotators by their codes; `unknown` is the accuracy of those without an answer."""
-    found: list[OneCoinConfusions] = []
-    for replica in range(crowds.n_replicas):
-        mine = crowds.annotators_of(replica)
-        everybody = np.full(crowds.declared_annotators[replica], unknown[replica])
-        everybody[crowds.annotator_code[mine]] = accuracy[mine]
-        found.append(OneCoinConfusions(everybody, crowds.n_classes))
-    return found
+    return [
+        OneCoinConfusions(
+            by_code(crowds, replica, accuracy[crowds.annotators_of(replica)], idle=idle), crowds.n_classes
+        )
+        for replica, idle in enumerate(unknown)
+    ]
 
 
 def right_answers(crowds: StackedCrowds, posterior: ItemProbs) -> RightAndAll:

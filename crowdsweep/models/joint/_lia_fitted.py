@@ -47,10 +47,6 @@ class FittedLia:
     multilabel: bool
     device: str
 
-    def with_answers(self, answers: Answers) -> "FittedLia":
-        """Returns the same with other answers to judge items by."""
-        return replace(self, answers=answers)
-
     @cached_property
     def _values(self) -> Values:
         # Double precision, so that an annotator's numbers do not depend on which others are asked about together.

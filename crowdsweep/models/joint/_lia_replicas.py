@@ -1,7 +1,7 @@
 """How LIA is trained: rounds of EM on the answers, then on their marginal likelihood, all replicas side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
@@ -290,7 +290,8 @@ class _Replicas:
         return fitted.posterior(prior=self._model.estep_prior)
 
     def _result(self, replica: int, history: History[FittedLia], *, labels_unseen: bool) -> FitResult:
-        crowd, end = self._crowds[replica], history.end.with_answers(self._crowds[replica].every)
+        crowd = self._crowds[replica]
+        end = replace(history.end, answers=crowd.every)
         posterior = self._labels(end)
         annotators = end.annotators(posterior)
         return FitResult(
