@@ -47,7 +47,6 @@ class Annotations:
         weight: how much each row counts, positive and finite; None means that each counts one.
         probability: probability that the annotator gives to `label`, in [0, 1]; the rest is spread evenly over the
             other classes. None means one. For multi-label rows, `data.choices` defines its meaning.
-        n_items, n_annotators, n_classes: declared sizes.
         anonymous: whether annotators are unknown; each row (multi-label: each answer) then has its own
             pseudo-annotator.
     """

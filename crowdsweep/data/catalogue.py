@@ -91,7 +91,6 @@ class Source:
 
     Attributes:
         name: name of the dataset in a sweep file.
-        title: title in one line.
         defaults: the dataset's own parameters with their defaults (`{"annotators": 100, "feature_seed": 0}`); the
             common ones (`scenario`, `training`, `redundancy`) need not be listed.
         base: makes the part that no trial's seed changes (features, gold, splits) from the full parameters. Called

@@ -27,7 +27,6 @@ class Choices:
         item: ascending.
         weight: the largest weight of the answer's rows; one if rows have no weights.
         chosen: sparse float64 [answers, classes], in [0, 1]: how surely each class was chosen; zero if it was not.
-        n_items: declared number of items.
     """
 
     item: Int32[np.ndarray, " answers"]

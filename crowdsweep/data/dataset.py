@@ -51,7 +51,6 @@ class Items:
     """Features, texts and units of n items, without their labels. Every field that is not None has n rows.
 
     Attributes:
-        n_items: number of items.
         text, text_b: one text per item; `text_b` is the second text of a pair.
         unit: ascending: code of the unit that each item belongs to, such as the sentence of a token.
             Splits, hold-out, thinning and minibatches keep a unit whole, with its items in order. None: every item is
@@ -174,10 +173,8 @@ class CrowdDataset:
     """A dataset: annotations, items, annotators, splits and gold.
 
     Attributes:
-        name, title: short name and one-line title.
         scale: scale of the labels; `multilabel` annotations and gold have one row for each class that was chosen.
         annotations: the annotations of all splits. Without rows if a crowd is simulated later.
-        items: features and texts of all items.
         images: image files of all items, if the folder names any; they affect results only through features computed
             from them.
         split: int8 [items], codes into SPLITS; all zero if the dataset has no split.
@@ -327,8 +324,6 @@ class TrialData:
         gold: gold of the training items, in their codes; given only to models that declare that they need it.
         evaluate: function that makes `evaluation`.
         heldout: annotations of the training items that were removed before the fit; None if none were.
-        crowd: the true confusion matrices of a simulated crowd, else None.
-        class_names: what the class codes stand for.
     """
 
     training: TrainingData

@@ -34,7 +34,6 @@ class JobState:
 
     Attributes:
         status: Ray's status: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
-        message: Ray's explanation of the status.
         exit_code: of the driver; None where it has not ended, or never started.
     """
 
