@@ -97,7 +97,9 @@ def train_classifiers(
     then trains on all of them, for as many epochs as were best in cross-validation.
 
     Args:
+        classifier: settings.
         jobs: of data that agree in what `contract.fit_all` sees to.
+        schedule: how long.
         network: if not the classifier's own, with as many outputs as there are classes.
 
     Raises:
