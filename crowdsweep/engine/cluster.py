@@ -17,7 +17,9 @@ from ray._private import utils as ray_utils
 from ray._private.node import Node as RayNode
 from ray._private.services import canonicalize_bootstrap_address
 from ray.autoscaler.sdk import request_resources
-from ray.experimental.internal_kv import _internal_kv_get  # pyright: ignore[reportPrivateUsage]: there is no public way to it
+from ray.experimental.internal_kv import (
+    _internal_kv_get,  # pyright: ignore[reportPrivateUsage]: there is no public way to it
+)
 
 from crowdsweep.engine.address import check_answers, no_cluster, on_loopback, wanted_address
 from crowdsweep.engine.job_folder import VARIABLE, job_has_working_directory

@@ -14,6 +14,8 @@ class Node:
     """One machine of a cluster.
 
     Attributes:
+        id: Ray's id of the node.
+        name: host name.
         has: total resources, by Ray's names: `CPU`, `GPU` and custom resources.
         free: the part of them that is not in use, as the cluster last reported; None where it does not report it.
         labels: Ray's labels of the node.

@@ -17,7 +17,18 @@ from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.engine.cluster import connect
 from crowdsweep.engine.executor import Executor
 from crowdsweep.engine.ray_actors import RayExecutor
-from crowdsweep.engine.ray_proxy import ACK, BUG, DONE, FAILED, LOG, POLL, PROGRESS, STOP, SUBMIT, RaySettings
+from crowdsweep.engine.ray_proxy import (
+    ACK,
+    BUG,
+    DONE,
+    FAILED,
+    LOG,
+    POLL,
+    PROGRESS,
+    STOP,
+    SUBMIT,
+    RaySettings,
+)
 from crowdsweep.engine.slot_pool import SlotPool
 from crowdsweep.errors import ENDING_SIGNALS, CrowdsweepError, SlotLost
 from crowdsweep.record.events import TrialProgressed

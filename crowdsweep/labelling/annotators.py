@@ -50,18 +50,20 @@ class AnnotatorFacts:
     """Facts of the annotators who have answers, by ascending code.
 
     Attributes:
-        answers: number of answers to questions.
+        code: int64 [annotators].
+        answers: int64 [annotators], number of answers to questions.
         accuracy: posterior mean of the probability of a right answer, in [0, 1].
         low, high: its 95 % interval; the likelihood of each answer is raised to the power 1 / `Crowd.temperature`.
         consensus: share of answers that are the most probable class by the others' answers.
-        bias: how much more often an answer is given than it is right, as a share of all answers, in [-1, 1].
+        bias: float64 [annotators, answers]: how much more often an answer is given than it is right, as a share of all
+            answers, in [-1, 1].
         score: spammer score, 0 spammer … 1 perfect.
         bits: information of one label about an item's class, at least 0.
         p: p-value of the hypothesis that answers do not depend on the items; the smaller p-value where both tests were
             made.
         below_crowd: p-value of the hypothesis that answers depend on the items no less than the crowd's would.
-        cell: annotator, true class, answer given; all cells of the confusion matrices with an answer.
-        expected: expected number of answers in each cell.
+        cell: int64 [cells, 3]: annotator, true class, answer given; all cells of the confusion matrices with an answer.
+        expected: float64 [cells], expected number of answers in each cell.
     """
 
     code: Codes
@@ -89,6 +91,7 @@ def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Crowd, share
 
     Args:
         chunks: yields the chunks of their answers, at least one.
+        crowd: how annotators answer on the whole.
         shares: mean posterior of each answer, by kind of question (`Questions.shares`).
     """
     parts = [_facts(part, crowd, shares) for part in chunks()]
@@ -157,6 +160,10 @@ def _permutation_z(
     """Returns each annotator's z-score in the permutation test: by how many standard deviations the others believe the
     answers more than the same answers, assigned to the same items at random. It is 0 where no assignment could make a
     difference.
+
+    Args:
+        believed: how much the others believe each answer.
+        given: shares of each annotator's answers.
     """
     n = answers.sums(np.ones(len(answers.place)))
     share = given[answers.place]

@@ -70,6 +70,8 @@ class Calibration:
 
         Args:
             probs: probabilities of a model; independent ones of multi-label classes.
+            n_answers: number of answers of each item.
+            multilabel: whether items may have several classes.
         """
         if multilabel:
             rows = as_binary(probs)
