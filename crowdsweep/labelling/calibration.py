@@ -154,7 +154,7 @@ def _fitting_gold(
         rows, label, counts = probs[gold.item], gold.label.astype(np.int64), n_answers[gold.item]
     best, found = -np.inf, Calibration()
     for smoothing in (_SMOOTHING, 0.0) if smooth else (0.0,):
-        for temperature, known_before in zip(TEMPERATURES.tolist(), prior(1.0).tolist(), strict=True):
+        for temperature, known_before in zip(TEMPERATURES.tolist(), prior(1.0, 1.0).tolist(), strict=True):
             right = tempered(rows, counts, temperature, smoothing)[np.arange(len(rows)), label]
             for luck in _LUCKS:
                 lucky = (1.0 - luck) * right + luck / rows.shape[1]
@@ -173,7 +173,7 @@ def _chosen(unseen: Unseen | None, by: Source, *, smooth: bool) -> Calibration:
         return Calibration(smoothing=_SMOOTHING if smooth else 0.0)
     rows = unseen.thinned(_most_rows(unseen.probs.shape[1]))
     found = {smoothing: curve(rows, smoothing) for smoothing in ((_SMOOTHING, 0.0) if smooth else (0.0,))}
-    best = max(found, key=lambda one: (found[one] + prior(1.0)).max() + (_FOR_SMOOTHING if one else 0.0))
+    best = max(found, key=lambda one: (found[one] + prior(1.0, 1.0)).max() + (_FOR_SMOOTHING if one else 0.0))
     return Calibration(
         temperature=mean_temperature(found[best]), smoothing=best, by=by, rows=unseen.total or len(unseen.answer)
     )

@@ -98,19 +98,19 @@ def curve(unseen: Unseen, smoothing: float) -> Curve:
     return np.array([_likelihood(unseen, one) for one in right])
 
 
-def mean_temperature(likelihood: Curve, width: float = 1.0) -> float:
+def mean_temperature(likelihood: Curve, about: float = 1.0, width: float = 1.0) -> float:
     """Returns the posterior mean of the temperature (a mean of logarithms).
 
     Args:
         likelihood: a log-likelihood for each of `TEMPERATURES`.
-        width: standard deviation of the prior, whose centre is 1, in logarithms.
+        about, width: centre of the prior, and its standard deviation in logarithms.
     """
-    return float(np.exp(special.softmax(likelihood + prior(width)) @ np.log(TEMPERATURES)))
+    return float(np.exp(special.softmax(likelihood + prior(about, width)) @ np.log(TEMPERATURES)))
 
 
-def prior(width: float) -> Curve:
-    """Returns the logarithm of a prior of temperatures that is normal in their logarithms, about 0."""
-    return -0.5 * (np.log(TEMPERATURES) / width) ** 2
+def prior(about: float, width: float) -> Curve:
+    """Returns the logarithm of a prior of temperatures that is normal in their logarithms."""
+    return -0.5 * ((np.log(TEMPERATURES) - np.log(about)) / width) ** 2
 
 
 def said_by(certainty: np.ndarray, one: np.ndarray, n_answers: int) -> np.ndarray:
