@@ -123,16 +123,7 @@ class LdlNm:
     def _fit_together(
         self, network: LdlNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        sets = [
-            training_set(
-                part,
-                context.seeds,
-                unseen_annotators=self.unseen_annotators,
-                max_annotators=self.max_annotators,
-                item_balanced=self.item_balanced,
-            )
-            for part, context in zip(data, contexts, strict=True)
-        ]
+        sets = [self._training_set(part, context) for part, context in zip(data, contexts, strict=True)]
         device = contexts[0].device
         start = normal(self.annotator_embedding**-0.5)
         orders = [one.order for one in sets]
@@ -186,6 +177,15 @@ class LdlNm:
             )
             for replica, (part, history) in enumerate(zip(data, histories, strict=True))
         ]
+
+    def _training_set(self, data: TrainingData, context: FitContext) -> TrainingSet:
+        return training_set(
+            data,
+            context.seeds,
+            unseen_annotators=self.unseen_annotators,
+            max_annotators=self.max_annotators,
+            item_balanced=self.item_balanced,
+        )
 
 
 @final
