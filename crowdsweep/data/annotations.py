@@ -47,7 +47,6 @@ class Annotations:
         weight: how much each row counts, positive and finite; None means that each counts one.
         probability: probability that the annotator gives to `label`, in [0, 1]; the rest is spread evenly over the
             other classes. None means one. For multi-label rows, `data.choices` defines its meaning.
-        n_items, n_annotators, n_classes: declared sizes.
         anonymous: whether annotators are unknown; each row (multi-label: each answer) then has its own
             pseudo-annotator.
     """
@@ -328,7 +327,6 @@ def summed_by_item(weight: np.ndarray, column: np.ndarray, ends: Pointers, n_col
     Args:
         weight, column: weight and column of each entry, ordered by item; both arrays are overwritten.
         ends: CSR pointers: where the entries of each item begin, and where the last item's end.
-        n_columns: number of columns of the table.
     """
     index = np.int32 if len(weight) < 2**31 else np.int64
     entries = (weight, column.astype(index, copy=False), ends.astype(index))

@@ -48,10 +48,7 @@ def check_rows(n_rows: int, path: Path, *, floor: int = MOST_ROWS, what: str = "
     """Refuses more rows than a file of that size can hold.
 
     Args:
-        n_rows: number of rows asked for, or read so far.
-        path: the file, or the folder of several.
         floor: number of rows that is always allowed.
-        what: what the message calls the rows.
 
     Raises:
         DataError: there are more rows than the floor and more than the file has bytes.
@@ -68,11 +65,6 @@ def check_rows(n_rows: int, path: Path, *, floor: int = MOST_ROWS, what: str = "
 
 def check_table(n_rows: int, n_bytes: int, what: str) -> None:
     """Refuses a table in memory that stands for more rows than it holds bytes, through run lengths or only nulls.
-
-    Args:
-        n_rows: number of rows of the table.
-        n_bytes: number of bytes that the table holds.
-        what: what the message calls the table.
 
     Raises:
         DataError: the table has more than `MOST_ROWS` rows and more rows than bytes.
@@ -98,9 +90,6 @@ def check_unpacked(n_bytes: int, packed: int, where: str, remedy: str) -> None:
     """Refuses content that unpacks to far more than its packed size.
 
     Args:
-        n_bytes: size of the unpacked content.
-        packed: size of the packed content, in bytes.
-        where: place of the content, for the message.
         remedy: what to do if so much content is intended, for the message.
 
     Raises:
@@ -115,11 +104,6 @@ def check_unpacked(n_bytes: int, packed: int, where: str, remedy: str) -> None:
 
 def check_votes(total: float, n_rows: int, where: str) -> None:
     """Refuses counts of votes that add up to more labels than can be held, since each label becomes a row.
-
-    Args:
-        total: sum of the counts.
-        n_rows: number of rows with counts.
-        where: place of the counts, for the message.
 
     Raises:
         DataError: the counts add up to more than `MOST_ROWS` and to more than 20 per row.
@@ -137,8 +121,6 @@ def check_fit(
     """Refuses data whose fit would need tables far larger than the data: items × classes and classes × classes.
 
     Args:
-        n_items, n_classes, n_labels: sizes of the data.
-        dataset: name of the dataset, for the message.
         multilabel: whether each class is a question of its own, so that there is no table of classes × classes.
         of_votes: whether the model supports `many_classes`.
 
@@ -174,8 +156,6 @@ def check_numbers(sizes: Sequence[int], what: str, remedy: str) -> None:
 
     Args:
         sizes: lengths of the table's axes.
-        what: what the table is and where it comes from, in words.
-        remedy: what to do, for the message.
 
     Raises:
         DataError: the table holds more than `MOST_NUMBERS` numbers.

@@ -92,7 +92,6 @@ class Source:
 
     Attributes:
         name: name of the dataset in a sweep file.
-        title: title in one line.
         defaults: the dataset's own parameters with their defaults (`{"annotators": 100, "feature_seed": 0}`); the
             common ones (`scenario`, `training`, `redundancy`) need not be listed.
         base: makes the part that no trial's seed changes (features, gold, splits) from the full parameters. Called
@@ -164,9 +163,7 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
     """Checks the names of dataset parameters, and the values of the common ones, which it returns.
 
     Args:
-        params: as the sweep gives them.
         own: names that this dataset takes in addition to the common ones.
-        where: name of the dataset in messages.
 
     Raises:
         UnknownName: a parameter is not known.

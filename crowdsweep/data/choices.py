@@ -24,11 +24,9 @@ class Choices:
     """Multi-label answers, ordered by item and annotator.
 
     Attributes:
-        item: int32 [answers], ascending.
-        annotator: int32 [answers].
-        weight: float64 [answers], the largest weight of the answer's rows; one if rows have no weights.
+        item: ascending.
+        weight: the largest weight of the answer's rows; one if rows have no weights.
         chosen: sparse float64 [answers, classes], in [0, 1]: how surely each class was chosen; zero if it was not.
-        n_items: declared number of items.
     """
 
     item: Int32[np.ndarray, " answers"]
@@ -98,13 +96,6 @@ def annotations_of(
 ) -> Annotations:
     """Returns the annotation rows of answers that say for every class whether it was chosen.
 
-    Args:
-        chosen: bool [answers, classes].
-        item: item of each answer.
-        annotator: annotator of each answer.
-        n_items: declared number of items.
-        n_annotators: declared number of annotators.
-
     Raises:
         DataError: a code lies outside its declared size.
     """
@@ -172,7 +163,6 @@ def counts_against(choices: Choices, applies_to: Callable[[slice], ItemProbs]) -
     Takes O(answers × classes) time, in chunks, and memory of active annotators × classes.
 
     Args:
-        choices: the answers.
         applies_to: for a slice of the answers, the probability of each class [answers, classes].
     """
     code, annotator = np.unique(choices.annotator, return_inverse=True)

@@ -55,9 +55,6 @@ def answered_by(
     Args:
         dataset: a dataset with gold of one class per item.
         crowd: key of `CROWDS`.
-        annotators: size of the crowd.
-        labels_per_item: mean number of labels per item.
-        seeds: source of randomness.
 
     Raises:
         DataError: there is no such gold, or the crowd cannot give that many labels.

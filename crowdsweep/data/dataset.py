@@ -51,10 +51,8 @@ class Items:
     """Features, texts and units of n items, without their labels. Every field that is not None has n rows.
 
     Attributes:
-        n_items: number of items.
-        features: float32 [items, features].
         text, text_b: one text per item; `text_b` is the second text of a pair.
-        unit: int32 [items], ascending: code of the unit that each item belongs to, such as the sentence of a token.
+        unit: ascending: code of the unit that each item belongs to, such as the sentence of a token.
             Splits, hold-out, thinning and minibatches keep a unit whole, with its items in order. None: every item is
             its own unit.
     """
@@ -114,8 +112,7 @@ class Gold:
     says whether its class applies, and nothing is known of the item's other classes.
 
     Attributes:
-        item, label: int32 [gold].
-        applies: bool [gold], for multi-label gold that is known class by class; None otherwise: every row applies.
+        applies: for multi-label gold that is known class by class; None otherwise: every row applies.
     """
 
     item: Int32[np.ndarray, " gold"]
@@ -176,17 +173,14 @@ class CrowdDataset:
     """A dataset: annotations, items, annotators, splits and gold.
 
     Attributes:
-        name, title: short name and one-line title.
         scale: scale of the labels; `multilabel` annotations and gold have one row for each class that was chosen.
         annotations: the annotations of all splits. Without rows if a crowd is simulated later.
-        items: features and texts of all items.
         images: image files of all items, if the folder names any; they affect results only through features computed
             from them.
         split: int8 [items], codes into SPLITS; all zero if the dataset has no split.
         gold: sparse; may cover none, some or all items.
         item_names, annotator_names, class_names: what the codes stand for.
         class_labels: the classes as written in the data's files, all distinct; defaults to `class_names`.
-        annotator_features: float32 [annotators, annotator_features].
         features_from: how the items' features were computed from their texts or images, such as `text:tfidf 1`; empty
             if the features are data.
         crowd: the true confusion matrices if the crowd was simulated, else None.
@@ -272,10 +266,8 @@ class TrainingData:
     Attributes:
         annotations: annotations of the training items, renumbered 0 … n-1; annotator codes are the dataset's.
         items: the same n items.
-        scale: scale of the labels.
         validation: dev items with their annotations, if the dataset has both.
         unlabelled: items of the split `unlabelled`, features and texts only.
-        annotator_features: float32 [annotators, annotator_features], if the dataset has them.
     """
 
     annotations: Annotations
@@ -304,13 +296,11 @@ class EvaluationSet:
 
     Attributes:
         items: what a predictor may see of the items. For `train` they are the training items.
-        scored: int32 [scored], positions in `items` of the items that have a reference.
-        code: int32 [scored], code of each scored item in the whole dataset.
-        reference: float64 [scored, classes]: one-hot (multi-label: 0/1) from gold, else the label distribution of the
-            item's own annotations.
-        has_gold: bool [scored].
-        known: bool [scored, classes], the classes that the reference covers, if multi-label gold is known class by
-            class; None if the reference covers all classes.
+        scored: positions in `items` of the items that have a reference.
+        code: code of each scored item in the whole dataset.
+        reference: one-hot (multi-label: 0/1) from gold, else the label distribution of the item's own annotations.
+        known: the classes that the reference covers, if multi-label gold is known class by class; None if it covers
+            all classes.
         answers: annotations of the scored dev and test items, for scores of single answers and for analyses beside
             gold; None for `train`.
     """
@@ -334,8 +324,6 @@ class TrialData:
         gold: gold of the training items, in their codes; given only to models that declare that they need it.
         evaluate: function that makes `evaluation`.
         heldout: annotations of the training items that were removed before the fit; None if none were.
-        crowd: the true confusion matrices of a simulated crowd, else None.
-        class_names: what the class codes stand for.
     """
 
     training: TrainingData

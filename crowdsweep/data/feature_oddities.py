@@ -20,11 +20,7 @@ OddFeatures = tuple[str, list[str], str]
 
 
 def odd_features(features: ItemFeatures) -> Iterator[OddFeatures]:
-    """Yields kind, examples and remedy of each oddity, each kind once.
-
-    Args:
-        features: features of the items to check.
-    """
+    """Yields kind, examples and remedy of each oddity, each kind once."""
     if not features.size:
         return
     broken = np.flatnonzero(~np.isfinite(features).all(axis=0))

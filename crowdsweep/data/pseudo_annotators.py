@@ -25,7 +25,6 @@ def with_annotators(dataset: CrowdDataset, number: int, draws: np.random.Generat
     hold for all parts of the annotator.
 
     Args:
-        dataset: a dataset with known annotators.
         number: number of pseudo-annotators: at least the number of annotators who have answered, at most one for each
             answered item (unit) of each annotator.
         draws: decides which answers go together.

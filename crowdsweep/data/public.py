@@ -23,8 +23,6 @@ class PublicFile:
     """A file to download.
 
     Attributes:
-        name: local name of the file.
-        url: address of the file.
         checksum: `sha256:…` or `md5:…`, as published; None if no checksum is published.
         members: members to extract from an archive (zip, tar.gz): maps each member's local name to the end of its path
             in the archive.
@@ -61,15 +59,12 @@ class PublicDataset:
 
     Attributes:
         name: name of the dataset in a sweep file.
-        title: title in one line.
-        files: files to download.
         converter: key in `fetching.converters.CONVERTERS` of the function that makes the folder from the files; empty
             if the folder holds the files as they are, for the built-in dataset of that name to read.
         classes: maps each label in the folder, in order, to the name of its class.
         home: web page about the dataset.
         licence: the licence as stated at its source, in a sentence.
         citation: the paper to cite.
-        counts: expected counts of the converted dataset.
     """
 
     name: str

@@ -51,9 +51,7 @@ def gaussians(
     Args:
         centres: the mean of each class's cloud.
         deviation: standard deviation along every axis.
-        items_per_class: size of each cloud.
         train_share: share of the items that train, in (0, 1); rounded to whole items.
-        seeds: source of randomness.
     """
     n_classes, n_features = centres.shape
     n_items = n_classes * items_per_class
@@ -159,7 +157,6 @@ def simulate_crowd(
         n_items: declared number of items; by default the number of answered items.
         n_annotators: declared size of the crowd.
         labels_per_item: mean number of labels per item, above 0 and at most `n_annotators`.
-        group_probs: share of each group [groups].
         confusion: [groups, true, observed], each row proportional to the probabilities of the answers.
         seeds: source of randomness; groups, numbers of labels, annotators and answers have separate streams.
 

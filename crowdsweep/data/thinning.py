@@ -35,9 +35,7 @@ def keep_labels(
     """Keeps at most that many labels (bundles) per item (unit), drawn evenly; all, if there are fewer.
 
     Args:
-        annotations: annotations to thin.
         labels: number of labels to keep, at least 1.
-        draws: decides which labels are kept.
         bundles: rows with the same bundle stay together and count once; None: each row is its own bundle.
         unit: unit of each item; None: each item is its own unit. A bundle must have rows of one unit only.
     """
@@ -51,9 +49,7 @@ def keep_annotators(annotations: Annotations, dropped: int | float, draws: np.ra
     """Drops all rows of a share of the active annotators (rounded down), drawn evenly.
 
     Args:
-        annotations: annotations to thin.
         dropped: share of the annotators to drop, in [0, 1).
-        draws: decides which annotators are dropped.
     """
     active = draws.permutation(np.flatnonzero(annotations.labels_per_annotator))
     kept = np.ones(annotations.n_annotators, dtype=bool)
@@ -67,9 +63,7 @@ def keep_for_fit(
     """Holds out a share of the rows (bundles), drawn evenly, so that every item keeps at least one. O(A log A).
 
     Args:
-        annotations: annotations to divide.
         heldout: share to hold out, in [0, 1); fewer are held out if too many items have only one.
-        draws: decides which rows are held out.
         bundles: rows with the same bundle stay together and count once; None: each row is its own bundle.
 
     Returns:

@@ -43,13 +43,7 @@ def usable_device(resources: Resources, forkserver: Forkserver) -> str:
 
 
 def refusal(device: str, reason: str, where: str) -> str:
-    """Returns the error message for a slot whose device cannot be used.
-
-    Args:
-        device: the slot's torch device.
-        reason: why it cannot be used.
-        where: name of the machine.
-    """
+    """Returns the error message for a slot whose device cannot be used."""
     return (
         f"resources: expected a slot that computes on {device}, as `gpu` above 0 asks, and on {where} none can: "
         f"{reason}; install a torch for its GPU there, or leave `gpu` out (models then run on the CPU)"

@@ -34,7 +34,6 @@ class JobState:
 
     Attributes:
         status: Ray's status: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
-        message: Ray's explanation of the status.
         exit_code: of the driver; None where it has not ended, or never started.
     """
 
@@ -96,7 +95,6 @@ class Jobs:
         Args:
             job: submission id, unused so far.
             package: the folder, which becomes the command's working directory.
-            entrypoint: the command, in shell syntax.
             variables: environment variables of the command and of its workers.
 
         Raises:
@@ -108,10 +106,6 @@ class Jobs:
 
     def follow(self, job: str, tell: Callable[[str], object]) -> JobState:
         """Passes a job's log on until the job has ended, and returns its final state; reconnects when it has to.
-
-        Args:
-            job: submission id.
-            tell: called with each new part of the log.
 
         Raises:
             BadInput: the cluster does not answer any more, or does not know the job.
@@ -172,11 +166,7 @@ class Jobs:
 
 
 class _LogTail:
-    """Length of a log that was received so far: so much is skipped when the server sends the log from its start again.
-
-    Args:
-        tell: called with each new part.
-    """
+    """Length of a log that was received so far: so much is skipped when the server sends it from its start again."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell

@@ -29,11 +29,7 @@ RECEIVE_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerLost:
-    """Update that says that the worker process of a batch ended: trials without a result so far get none from it.
-
-    Attributes:
-        reason: how the process ended.
-    """
+    """Update that says that the worker process of a batch ended: trials without a result so far get none from it."""
 
     reason: str
 

@@ -192,8 +192,6 @@ class SlotPool:
         """Notes that a slot ended before it was up; after `STILLBORN_LIMIT` in a row its node gets no further slot.
 
         Args:
-            actor: the slot.
-            reason: why it ended.
             at_once: whether the node gets no further slot after this one already, since others would end alike.
 
         Returns:
@@ -419,11 +417,7 @@ def _plenty(resources: Resources) -> tuple[float, int, float]:
 
 
 class _IdleSlots:
-    """Slots without work, minus those that are reserved for waiting batches.
-
-    Args:
-        actors: all slots without work.
-    """
+    """Slots without work, minus those that are reserved for waiting batches."""
 
     def __init__(self, actors: Iterable[Actor]) -> None:
         self._by_shape: dict[Resources, list[Actor]] = {}

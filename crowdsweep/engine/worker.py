@@ -43,7 +43,6 @@ def bug_from_worker(text: str, trace: str) -> RuntimeError:
     """Returns an exception for the driver to raise, from one that crowdsweep's own code raised in another process.
 
     Args:
-        text: class and message of that exception.
         trace: its traceback, added as a note.
     """
     bug = RuntimeError(text)

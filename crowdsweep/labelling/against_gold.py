@@ -53,8 +53,6 @@ def gold_of_annotators(
     """Counts annotators' right answers to questions with gold; returns None where no question has gold.
 
     Args:
-        fitted: the model.
-        questions: the questions of its items, with their answers.
         code: numbers of the annotators, ascending.
     """
     truth = gold_of_questions(fitted, questions)

@@ -137,7 +137,6 @@ def read_weights(
     """Reads the weights of one fit, and the scale of its features where it has one.
 
     Args:
-        path: the file.
         shapes: shapes of the float32 weights, by name.
         n_features: length of `mean` and `factor`, which are float64.
         digest: expected SHA-256 of the file; None where it is not known.

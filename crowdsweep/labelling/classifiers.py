@@ -112,10 +112,7 @@ def save_classifiers(folder: Path, fits: Sequence[PlainClassifier], class_names:
     """Writes classifiers into a new folder.
 
     Args:
-        folder: the folder, which is created.
         fits: classifiers of one shape.
-        class_names: classes of the data.
-        model: name of the model that trained them.
     """
     folder.mkdir()
     network = _dense(fits[0].predictor)

@@ -77,10 +77,8 @@ def learned_matrices(
     given.
 
     Args:
-        part: their answers.
         start: initial matrix; `pseudo_count` answers distributed like it are added to an annotator's own.
         pseudo_count: number of these for each true class.
-        steps: number of EM steps.
     """
     size = part.others.shape[1]
     matrices: Confusions = np.broadcast_to(start, (len(part.code), size, size))

@@ -52,12 +52,10 @@ class Fitted:
 
     Attributes:
         model, params: registered name, and all hyper-parameters.
-        dataset: the dataset.
         dataset_params: its parameters, among them `training: all`.
         training: the data that the fits saw.
-        code: int32 [items], number of each training item in the dataset.
+        code: number of each training item in the dataset.
         saw_gold: whether the model needs gold, so that its labels cannot be judged by it.
-        seeds: seeds of the fits.
         fits: one fit per seed; a single one where the seed changes nothing.
     """
 

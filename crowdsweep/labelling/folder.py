@@ -45,10 +45,7 @@ def label_chosen(
     """Fits the chosen model, writes its labels, and logs the classifier in MLflow where the model comes from a sweep.
 
     Args:
-        chosen: the model, its point and the dataset.
-        folder: where labels are written.
         command: the command that writes the same labels again.
-        tell: receives messages on what was done.
         exports: what is written for other tools too.
         uri: MLflow's tracking URI from the sweep file; the record has it without secrets.
 
@@ -124,11 +121,8 @@ def write_labels(
     else put there or changed stay (`files.owned`).
 
     Args:
-        labelled: the labels.
-        crowd: what is known of the annotators.
         folder: where they are written; see `check_folder`.
         about: the `command` that recreates them, `why` this model, and the `dataset`'s folder or name.
-        exports: what writes the files for other tools.
 
     Returns:
         Messages of a line each: what was written, and what users of the labels should know.
@@ -189,10 +183,7 @@ def _write_classifiers(fitted: Fitted, folder: Path) -> None:
     """Writes the classifiers of all fits, where each of them is a network on features."""
     if not fitted.predictors:
         return
-    from crowdsweep.labelling.classifiers import (  # noqa: PLC0415 - torch takes seconds to import
-        plain_classifier,
-        save_classifiers,
-    )
+    from crowdsweep.labelling.classifiers import plain_classifier, save_classifiers  # noqa: PLC0415 - torch takes seconds to import
 
     plain = [one for predictor in fitted.predictors if (one := plain_classifier(predictor)) is not None]
     if len(plain) == len(fitted.fits):

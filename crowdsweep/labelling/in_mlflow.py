@@ -23,9 +23,6 @@ def log_labels_classifier(store: Store, folder: Path, fitted: Fitted, given: str
     (`tracking.register`). A classifier that was logged before is left as it is.
 
     Args:
-        store: store of the sweep.
-        folder: the folder of labels.
-        fitted: the model that gave the labels.
         given: MLflow's tracking URI from the sweep file; the record has it without secrets.
 
     Returns:

@@ -25,17 +25,14 @@ class Labelled:
     Only the model's raw table of items × classes is held; tables that derive from it are computed some rows at a time.
 
     Attributes:
-        fitted: the model.
-        code: int64 [items], numbers of the items in the dataset, ascending.
-        raw: float64 [items, classes] (multi-label: independent probabilities), the model's probabilities, not
-            calibrated; NaN where it gives none.
-        n_answers: float64 [items], number of answers of each item.
-        unseen: bool [items], whether an item has no answers, so that only a classifier labels it.
+        code: numbers of the items in the dataset, ascending.
+        raw: the model's probabilities (multi-label: independent ones), not calibrated; NaN where it gives none.
+        n_answers: number of answers of each item.
+        unseen: whether an item has no answers, so that only a classifier labels it.
         by: what labelled each item. `gold`; `classifier` for items without annotations and, of models that first infer
             labels and then train on them, for all items; else `annotations`.
-        fits_agree: float64 [items], share of the fits that give the same label; NaN where no fit gives one.
+        fits_agree: share of the fits that give the same label; NaN where no fit gives one.
         gold: gold of these items, by their places here.
-        calibrations: the calibrations of the probabilities.
     """
 
     fitted: Fitted

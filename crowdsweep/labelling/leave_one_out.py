@@ -148,9 +148,6 @@ def total_and_said(
     """Returns the log-evidence of all answers together for each question, and that of each of these rows, by annotator.
 
     Args:
-        questions: the questions, with their answers.
-        matrices: confusion matrices of annotators.
-        code: some annotators.
         own: rows of each of these annotators.
     """
     sizes = [len(rows) for rows in own]

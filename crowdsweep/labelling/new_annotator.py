@@ -22,7 +22,6 @@ def new_annotator(fitted: Fitted, answers: Mapping[str, str | Sequence[str]]) ->
     the annotator's embedding (`infer_annotator`). Probabilities are averaged over the fits.
 
     Args:
-        fitted: the model.
         answers: item → the annotator's answer, or several answers.
 
     Returns:

@@ -41,9 +41,7 @@ def annotators_to_ask(
     """Returns for each wanted question the codes of at most `ASKED` annotators who have not answered it, best first.
 
     Args:
-        questions: who has answered what.
         wanted: numbers of questions.
-        matrices: confusion matrices of annotators.
         code: annotators to choose from.
     """
     mean = questions.posterior.mean(axis=0, keepdims=True)

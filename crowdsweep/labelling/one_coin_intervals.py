@@ -34,8 +34,6 @@ def one_coin_intervals(
     """Returns the ends of the 95 % intervals of annotators' accuracies under the one-coin model.
 
     Args:
-        questions: the questions, with their answers.
-        crowd: how annotators err.
         code: numbers of all annotators with an answer, ascending.
         accuracy: their accuracies, from which EM starts.
     """

@@ -33,9 +33,7 @@ def correlated_errors(questions: Questions, truth: Int64[np.ndarray, " questions
     where there are none, and None where no pair has answered enough of the same questions with gold.
 
     Args:
-        questions: the questions, with their answers.
         truth: right answer of each question, -1 where it is not known.
-        names: names of the annotators.
     """
     most, own = _with_most(questions, truth[questions.question] >= 0)
     asked = [questions.question[rows] for rows in own]

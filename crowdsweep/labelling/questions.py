@@ -26,11 +26,9 @@ class Questions:
     """Rows (question, annotator, answer), and the model's posterior of each question.
 
     Attributes:
-        question, annotator, answer: integers [rows]; for single-label data, the annotations' own arrays.
-        weight: float64 [rows].
-        certainty: float64 [rows], probability that the annotator gives to the answer; the rest is spread evenly over
-            the other answers.
-        posterior: float64 [questions, answers], rows sum to one.
+        question, annotator, answer: for single-label data, the annotations' own arrays.
+        certainty: probability that the annotator gives to the answer; the rest is spread evenly over the others.
+        posterior: rows sum to one.
         kinds: number of kinds of questions, which alternate: one for each class of multi-label data, else one.
     """
 
@@ -86,9 +84,7 @@ def questions_of(annotations: Annotations, item_probs: ItemProbs, *, multilabel:
     """Returns the questions of a dataset.
 
     Args:
-        annotations: annotations of its items.
         item_probs: a model's probabilities of the items; independent ones of multi-label classes.
-        multilabel: whether items may have several classes.
     """
     if not multilabel:
         carried = (annotations.weight, annotations.probability)

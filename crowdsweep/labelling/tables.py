@@ -173,7 +173,6 @@ def probabilities_table(labelled: Labelled, *, raw: bool = False) -> pa.Table:
     item's most probable classes instead: `item`, `label` and `probability`.
 
     Args:
-        labelled: the labels of items.
         raw: whether to return the model's probabilities before calibration and without gold; empty where it gives none.
     """
     dataset, labels = labelled.dataset, labelled.dataset.class_labels

@@ -12,7 +12,7 @@ of the highest likelihood, so none of this needs gold. Temperature scaling is by
 the crowd take the place of gold.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -34,11 +34,9 @@ class Unseen:
     """Held-out answers, with probabilities that were not computed from them.
 
     Attributes:
-        probs: float64 [rows, answers], probabilities of each answer's question.
-        n_answers: float64 [rows], number of answers that these were computed from.
-        answer: integers [rows].
-        certainty: float64 [rows], probability that the annotator gives to the answer; the rest goes to the others.
-        weight: float64 [rows].
+        probs: probabilities of each answer's question.
+        n_answers: number of answers that these were computed from.
+        certainty: probability that the annotator gives to the answer; the rest goes to the others.
         total: number of answers that the rows are a sample of; None where they are all.
     """
 
@@ -52,13 +50,13 @@ class Unseen:
     def thinned(self, most: int) -> "Unseen":
         """Returns at most `most` rows, evenly spaced."""
         some = evenly_spaced(len(self.answer), most)
-        return Unseen(
+        return replace(
+            self,
             probs=self.probs[some],
             n_answers=self.n_answers[some],
             answer=self.answer[some],
             certainty=self.certainty[some],
             weight=self.weight[some],
-            total=self.total,
         )
 
 

@@ -65,7 +65,6 @@ class BatchAnswers:
         place: where in the batch the replica stands whose answer it is.
         item: where the answered item stands in the flat batch: place * batch size + position.
         annotator, label: the replica's own codes.
-        weight: how much each answer counts.
         sizes: how many items of the batch count.
         given: answers of each replica, on the CPU.
     """

@@ -28,7 +28,6 @@ class StackedRows:
     """The rows of several replicas under one another on the device; arrays that are equal are held once.
 
     Attributes:
-        table: what each row is.
         starts: where each replica's rows begin.
     """
 
@@ -70,7 +69,6 @@ class Block:
     `taken`) as long as it lives.
 
     Attributes:
-        batches: the steps.
         replicas: the numbers of the replicas, which their data go by.
         order: the same on the CPU.
         rows: row numbers of each replica's own data.
@@ -162,9 +160,7 @@ def blocks_of(
     """Groups an epoch's steps into blocks; one with padding ends a block.
 
     Args:
-        batches: the steps, in order.
         order: the numbers of all replicas in training, those with the most steps first.
-        dropout: the masks' streams.
         row_size: numbers that are laid out for one row, which bounds how many steps stand in a block.
     """
     if not batches:

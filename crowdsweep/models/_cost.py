@@ -53,8 +53,6 @@ def passes_over(n_rows: int, params: Mapping[str, Any], epochs: int, *, stops: b
 
     Args:
         n_rows: a step takes `batch_size` of.
-        params: of the model.
-        epochs: how many.
         stops: whether the model may stop before its last epoch (`Classifier.unstopped`).
     """
     least = params.get("steps")

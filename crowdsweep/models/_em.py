@@ -110,8 +110,6 @@ def confusion_columns(crowds: StackedCrowds, posterior: ItemProbs, pseudo_answer
     """M-step of the confusion matrices: (expected count + pseudo-answers) / their sum over the row. O(A K).
 
     Args:
-        crowds: the annotations.
-        posterior: of the true class of each item.
         pseudo_answers: at least 0. Where a row has neither these nor answers, it is uniform.
     """
     return columns_of_counts(crowds, column_counts(crowds, posterior), pseudo_answers)
@@ -148,7 +146,6 @@ def normalised(
     """E-step: returns the posterior of each row of log p(class, answers), and log p(answers), its logsumexp.
 
     Args:
-        log_joint: of each row.
         in_place: whether the posterior is written over it: new memory costs as much as the arithmetic.
     """
     n_classes = log_joint.shape[-1]
@@ -216,13 +213,7 @@ def mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedEM:
-    """The result of EM.
-
-    Attributes:
-        crowds: the annotations.
-        posterior: the last one.
-        stepped: objectives and convergence.
-    """
+    """The result of EM."""
 
     crowds: StackedCrowds
     posterior: ItemProbs
@@ -237,8 +228,6 @@ class FittedEM:
         """Returns the result of each replica.
 
         Args:
-            annotators: of each.
-            extras: further arrays of each.
             predictors: of each; None where unseen items are not labelled.
         """
         return [
@@ -260,7 +249,6 @@ class SparseConfusions:
 
     Attributes:
         probs: of the observed columns.
-        label: label of each column.
         code: codes of the annotators who answered anything, ascending.
         pointers: the columns of the annotator at place p of `code` are `pointers[p]:pointers[p + 1]`.
         totals: expected answers of each of them for each true class.
@@ -337,9 +325,6 @@ def annotator_model(
     """Returns the annotators of one replica, their codes counting from 0 again.
 
     Args:
-        crowds: the annotations.
-        columns: the matrices.
-        replica: whose.
         smoothing: pseudo-counts of the pooled matrix, which annotators without answers have: one number for all cells,
             or one for each.
         shared: the model's own matrix of the whole crowd, if it has one.

@@ -24,7 +24,6 @@ class TrainingRows:
     """Inputs and targets of the replicas.
 
     Attributes:
-        inputs: what the network reads, row by row.
         targets: of each replica's items; may be changed in place between epochs.
         layout: which item stands at each place of each row, -1 where none does; None where a row is an item.
     """

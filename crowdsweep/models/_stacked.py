@@ -27,7 +27,6 @@ class StackedCrowds:
         answers: float64 CSR [items, columns]; repeats of a pair and weights are summed.
         annotator_code: the data set's code of each flat annotator.
         column_annotator: flat annotator of each column, ascending.
-        column_label: label of each column.
         item_pointers, annotator_pointers, column_pointers: where each replica begins, and the last ends.
         declared_annotators: of each replica, idle ones among them.
         n_classes: the same in all replicas.

@@ -23,8 +23,6 @@ class Stepped(Generic[State]):
     """The result of `run_steps`.
 
     Attributes:
-        state: the last one.
-        objectives: of each replica, the objective of its steps.
         converged: whether each replica stopped before the limit.
     """
 
@@ -72,11 +70,9 @@ def run_steps(
     it ends as it would have ended alone.
 
     Args:
-        state: to begin with.
         step: from a state to the next one, and the objective of each replica.
         kept: from the replicas that continue, the next state and the one before, returns the next state of these and
             the state before of the others (`keeping`, `kept_rows`).
-        iterations: limit of steps.
         tolerance: relative; 0 stops only once nothing rises.
         reports: of each replica; one that answers False stops it.
         change: from the state before and the next one, how much each replica's parameters changed, which then has to
@@ -111,14 +107,7 @@ def kept_rows(
     updated: Shaped[np.ndarray, " rows *shape"],
     before: Shaped[np.ndarray, " rows *shape"],
 ) -> Shaped[np.ndarray, " rows *shape"]:
-    """Returns the updated rows of active replicas, and the rows before of the others.
-
-    Args:
-        crowds: the annotations.
-        axis: what the rows are of.
-        active: which replicas go on.
-        updated, before: the array after and before a step.
-    """
+    """Returns the updated rows of active replicas, and the rows before of the others."""
     match axis:
         case "replicas":
             chosen = active
@@ -135,7 +124,6 @@ def keeping(crowds: StackedCrowds, **axes: Axis) -> Callable[[Active, State, Sta
     """Returns the `kept` of `run_steps` for a state that is a dataclass of arrays.
 
     Args:
-        crowds: the annotations.
         axes: what the rows of each field are of; all fields have to be named.
     """
 

@@ -39,7 +39,6 @@ def permuted_classes(agreeing: Agreement, n_items: int) -> Int64[np.ndarray, " c
     None where no other order agrees much better than the model's own.
 
     Args:
-        agreeing: from `agreement`.
         n_items: with votes.
     """
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - who describes a model needs none of it

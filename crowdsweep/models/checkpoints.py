@@ -32,7 +32,6 @@ class TrainingState:
     """The saved state of one training.
 
     Attributes:
-        arrays: by name.
         ended: whether the training has ended; the arrays are then its result.
     """
 
@@ -142,9 +141,7 @@ def checked_array(
 
     Args:
         state: not trusted.
-        name: of the array.
         shape: that it must have; None for any, or any along an axis.
-        dtype: that it must have.
 
     Raises:
         CheckpointRefused: the array is missing, or has another shape or type.

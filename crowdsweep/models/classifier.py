@@ -93,7 +93,6 @@ class Classifier:
         """Returns the settings of the network: of `auto`, those of the one that it chooses for these items.
 
         Args:
-            items: that are to be read.
             sentences: whether one that reads whole sentences may be chosen.
         """
         return self.network.on(items, sentences=sentences) if isinstance(self.network, Auto) else self.network
@@ -118,7 +117,6 @@ class Classifier:
         """Returns the network for data of these sizes.
 
         Args:
-            data: whose items it reads.
             sentences: whether the model can train one whose rows are sentences (`Network.layout`).
             n_outputs: how many outputs it has; None: one per class.
 
@@ -143,10 +141,7 @@ class NetworkPredictor:
     network: Network
     values: ReplicaValues
     device: str = "cpu"
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("classifier",)
+    uses = ("classifier",)
 
     def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 - there is one use
         """Returns the classifier's probabilities."""
@@ -193,16 +188,12 @@ class ClassifierReplicas:
 
         Args:
             classifiers: settings of each, equal but for `learning_rate` and `steps`.
-            network: the shape of all.
             inputs: what the network reads of each replica's items; equal arrays are held once.
             rows: the items that each replica trains on.
             targets: of as many items as the longest has; those that a replica lacks are padding. They may be changed
                 in place between epochs.
-            seeds: a stream for each replica.
             epochs: how many each will have at most.
             layouts: of each replica's items (`Network.layout`); of a network whose rows are items they may be left out.
-            loss_of: makes what is made smaller.
-            device: where everything is held.
         """
         self.network, self._device = network, device
         self._lengths = list(map(len, inputs))

@@ -61,7 +61,6 @@ class Rows:
 
     Attributes:
         width: numbers of one annotator.
-        start: how they begin.
     """
 
     width: int
@@ -75,7 +74,6 @@ class EndToEnd:
 
     Attributes:
         classifier: settings; its learning rate and batch size are those of everything.
-        epochs: passes over the items.
         annotators: the parameters of each annotator, by name.
         log_likelihood: returns log p(y | k) of each label for each true class.
         gained: returns what training maximises, given the labels and log f of their items; None: `mixture`.
@@ -216,9 +214,6 @@ def end_to_end_cost(
     """Returns the cost of all epochs: three products for each weight, and `per_label` multiply-adds for each label.
 
     Args:
-        shape: of the data.
-        params: full ones.
-        per_label: numbers.
         more_weights: of networks beside the classifier.
     """
     products = 3.0 * MATRIX_PRODUCT * shape.n_items * (network_weights(shape, params) + more_weights)

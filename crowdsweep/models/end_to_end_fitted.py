@@ -43,10 +43,8 @@ class FittedLabels:
     """Labels of a trained model, in double precision; see `Labels`.
 
     Attributes:
-        trained: the model.
         item: of each label, a training item.
         place: of each label's annotator among those who labelled anything.
-        label: y of each.
     """
 
     trained: "Trained"
@@ -73,13 +71,9 @@ class Trained:
     Attributes:
         likelihood: how likely a label is given each true class.
         networks: besides the classifier; without any, p(y | k) is the same for all items.
-        data: what it was trained on.
         answers: of the annotators who labelled anything, to whom the rows of `snapshot.tables` belong in this order.
-        predictor: the classifier.
-        snapshot: all parameters.
         objective: minus the loss of each epoch.
         converged: whether the loss had converged.
-        device: where it was trained.
     """
 
     likelihood: LogLikelihood
@@ -189,7 +183,6 @@ class TrainedAnnotators:
     """An `AnnotatorModel` that asks a trained model.
 
     Attributes:
-        trained: the model.
         crowd: pooled confusion matrix, which annotators without labels have.
         n_annotators: declared.
     """
@@ -257,7 +250,6 @@ def posterior_of(
 
     Args:
         answers: their weights multiply log-likelihoods.
-        prior: class probabilities of each item.
         log_likelihood: of some of the labels (a slice of rows), for each true class.
         row_size: numbers that it holds for one label.
     """

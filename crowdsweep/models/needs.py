@@ -10,9 +10,7 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
     """Checks that the data bring what the model needs, and nothing that it cannot take.
 
     Args:
-        info: the model.
         needs: of the model at its hyper-parameters (`ModelInfo.needs_of`).
-        trial: the data.
         dataset: what messages call them.
 
     Raises:

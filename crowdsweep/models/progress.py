@@ -15,9 +15,6 @@ def still_improves(objective: Float64[np.ndarray, " steps"]) -> bool:
     was gained since the first step, and by more than two standard errors, steps being compared with their neighbours.
     (An objective that nears its end exponentially, and has a tenth of its way to go, gains 8 % in the last fifth; one
     that rises evenly gains 20 %.) Of a single step nothing can be said.
-
-    Args:
-        objective: what the fit maximised, a value for each step.
     """
     if len(objective) < 2 or not np.isfinite(objective).all():
         return False

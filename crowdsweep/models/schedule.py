@@ -21,13 +21,11 @@ class Schedule:
             for no such rule.
         patience: stop after so many epochs without a better loss on rows that are not trained on, and keep the best
             epoch; None for no such rule.
-        rate: the factor on the learning rate in each epoch, counted from 0; None for 1 throughout.
     """
 
     epochs: int
     least_improvement: float | None = None
     patience: int | None = None
-    rate: Callable[[int], float] | None = None
 
 
 @final
@@ -90,11 +88,7 @@ class History(Generic[Kept]):
         }
 
     def restore(self, state: State, kept_of: Callable[[State], Kept]) -> None:
-        """Resumes from a state.
-
-        Raises:
-            CheckpointRefused: the state does not fit.
-        """
+        """Resumes from a state."""
         self.losses = checked_array(state, "losses", (None,)).tolist()
         self.scores = checked_array(state, "scores", (None,)).tolist()
         best, worse_since = checked_array(state, "best", (2,))

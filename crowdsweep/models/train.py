@@ -48,7 +48,6 @@ def train(
     Args:
         trainer: with all replicas active.
         loss: to be minimised; minus its mean over the epoch is reported.
-        schedule: how long.
         reports: of each replica; a replica whose report answers False ends there.
         predictor: makes a predictor of a replica from what was kept of it.
         validation: of each replica, the loss on rows that are not trained on; None where it has none. Needed where the
@@ -62,7 +61,7 @@ def train(
         CheckpointRefused: a checkpoint has no state of such a replica.
     """
     histories = [History[Snapshot]() for _ in reports]
-    _restore(trainer, histories, schedule, parts, own)
+    _restore(trainer, histories, parts, own)
 
     def state(replica: int, ended: bool) -> State:
         more = {} if own is None else with_prefix("own", own.state(replica))
@@ -71,10 +70,9 @@ def train(
 
     while trainer.active:
         stopping: list[int] = []
-        rate = 1.0 if schedule.rate is None else schedule.rate(len(histories[trainer.active[0]].losses))
         if before is not None:
             before(trainer.active)
-        for replica, lost in trainer.run_epoch(loss, rate).items():
+        for replica, lost in trainer.run_epoch(loss).items():
             history = histories[replica]
             history.losses.append(lost)
             epoch = len(history.losses)
@@ -100,21 +98,11 @@ def train(
 def _restore(
     trainer: ReplicaTrainer,
     histories: Sequence[History[Snapshot]],
-    schedule: Schedule,
     parts: Sequence[CheckpointPart],
     own: OwnState | None,
 ) -> None:
-    """Resumes the replicas that have a checkpoint; those that had ended are dropped. Where the rate depends on the
-    epoch and the running replicas are at different epochs, they start from the beginning.
-
-    Raises:
-        CheckpointRefused: it has no state of such a replica.
-    """
+    """Resumes the replicas that have a checkpoint; those that had ended are dropped."""
     found = {replica: state for replica, part in enumerate(parts) if (state := part.found()) is not None}
-    if schedule.rate is not None:
-        running = {len(state.arrays.get("history/losses", ())) for state in found.values() if not state.ended}
-        if len(running) > 1 or (running and len(found) < len(parts)):
-            found = {replica: state for replica, state in found.items() if state.ended}
     for replica, state in found.items():
         histories[replica].restore(without_prefix(state.arrays, "history"), partial(trainer.snapshot_of, replica))
         if own is not None:

@@ -71,13 +71,8 @@ class ReplicaTrainer:
         """Draws the initial values.
 
         Args:
-            parameters: of one replica.
             rows: what each replica learns from: numbers that its loss understands.
-            seeds: a stream for each replica.
             optimiser: of all; its learning rate may be each replica's own.
-            batch_size: rows in a step.
-            device: where everything is held.
-            dropout: where units are dropped.
             tables: parameters with many rows of which a step moves only those that the loss takes.
             row_size: roughly how many numbers a loss holds for one row; bounds memory, decides nothing.
             least_steps: of an epoch, for all or for each: a replica with fewer goes through its rows several times in
@@ -118,23 +113,19 @@ class ReplicaTrainer:
         for _, part in self._parts():
             part.keep(kept)
 
-    def run_epoch(self, loss: Loss, rate: float = 1.0) -> dict[int, float]:
+    def run_epoch(self, loss: Loss) -> dict[int, float]:
         """Steps every active replica through its rows, in a fresh order, once or as often as `least_steps` asks.
-
-        Args:
-            loss: what each step makes smaller.
-            rate: factor on the learning rate.
 
         Returns:
             For each active replica its loss by weight over the epoch, as it was when each row was stepped on (with
             dropout).
         """
-        return dict(zip(self._order, self.step_through(loss, rate).tolist(), strict=True))
+        return dict(zip(self._order, self.step_through(loss).tolist(), strict=True))
 
     @without_gradients
-    def step_through(self, loss: Loss, rate: float = 1.0) -> Float64[torch.Tensor, " active"]:
+    def step_through(self, loss: Loss) -> Float64[torch.Tensor, " active"]:
         """Steps as `run_epoch` does, and returns the losses on the device, so that the CPU need not wait for them."""
-        optimiser = replace(self._optimiser, learning_rate=self._rates * rate)
+        optimiser = replace(self._optimiser, learning_rate=self._rates)
         written = loss if isinstance(loss, WrittenLoss) else None
         totals = torch.zeros(2, len(self._order), dtype=torch.float64, device=self._device)
         for block in blocks_of(self._shuffler.epoch(), self._order, self._dropout, self._row_size):

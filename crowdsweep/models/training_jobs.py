@@ -36,8 +36,6 @@ class TrainingJob:
     Attributes:
         data: whose items it reads.
         targets: rows summing to one; a row of zeros is left out.
-        seeds: the classifier's stream.
-        report: called after each epoch.
         dev_targets: makes the targets of dev items from their annotations, to validate on; None where annotations
             cannot tell them.
         checkpoint: of the fit that the job is a part of (`FitContext.checkpoint`).
@@ -102,9 +100,7 @@ def train_classifiers(
         classifier: settings.
         jobs: of data that agree in what `fitting.fit_all` sees to.
         schedule: how long.
-        device: where everything is held.
         network: if not the classifier's own, with as many outputs as there are classes.
-        loss_of: makes what is made smaller.
 
     Raises:
         FitFailed: a job has no item to learn from.
@@ -123,7 +119,6 @@ class _Split:
     """The items that a job trains on, and what ends that.
 
     Attributes:
-        rows: the items.
         validation: other items, with their targets, if any.
         length: epochs, if that is known.
     """
@@ -291,7 +286,6 @@ def validation_of(
     """Returns the annotated dev items and their targets; None where there are none with what is read of them.
 
     Args:
-        data: whose dev items are looked at.
         needs: what is read.
         targets_of: makes targets of annotations; a row of zeros is left out.
     """

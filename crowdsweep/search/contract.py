@@ -48,10 +48,6 @@ class Proposal:
 def check_next(proposal: Proposal, number: int) -> None:
     """Checks that a proposal to be adopted is the next one.
 
-    Args:
-        proposal: the proposal.
-        number: the number that it must have.
-
     Raises:
         ValueError: the proposal has another number.
     """
@@ -75,7 +71,6 @@ class PointSearcher(Protocol):
         """Records the values of a proposal.
 
         Args:
-            number: the proposal's.
             value: its value in the metric's own units, not negated; None where the point failed.
             further: its values of the further objectives.
         """

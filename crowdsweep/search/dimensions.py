@@ -202,10 +202,6 @@ Dimension = Choice | IntRange | FloatRange | Steps | Normal
 def parse_dimension(shape: Any, where: Where) -> Dimension:
     """Reads one dimension from its form in a sweep file, without `when`.
 
-    Args:
-        shape: the form, a mapping.
-        where: its place in the sweep file, for messages.
-
     Raises:
         SpaceError: the form is no dimension; the message names the key, what was expected and what was found.
     """

@@ -21,7 +21,6 @@ def importances(space: Space, scored: Sequence[tuple[Mapping[str, Any], float]])
     two of these, or where all points have the same value.
 
     Args:
-        space: the space that was searched.
         scored: points and their values, at least two.
     """
     names = [name for name in space.dimensions if all(name in point for point, _ in scored)]

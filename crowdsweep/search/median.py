@@ -45,8 +45,6 @@ class MedianRule:
 
         Args:
             earlier: results with the same seed; only those with status ok and a finite curve of the metric count.
-            metric: metric of the curves.
-            goal: whether higher or lower scores are better.
         """
         whole = [result for result in earlier if _is_comparable(result, metric)]
         if len(whole) < FEWEST_RIVALS:

@@ -16,12 +16,7 @@ from contextlib import AbstractContextManager
 from typing import Any, final
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
@@ -52,9 +47,7 @@ class OptunaPoints:
         """Starts a search without proposals.
 
         Args:
-            space: the space to search.
             sampler: settings, of the kind `tpe`, `gp`, `nsga2` or `random`.
-            goal: whether higher or lower values are better.
             limit: largest number of proposals.
             told: points of this space that earlier searches tried, and their finite values of each objective.
             further: goal of each further objective.

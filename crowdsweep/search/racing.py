@@ -18,12 +18,6 @@ def should_prune(
 
     With p = 0.1, at least `FEWEST_SEEDS` shared seeds are needed. A point whose mean is not worse is never pruned, nor
     is one with a difference that is not finite.
-
-    Args:
-        scores_by_seed: the point's scores so far, by seed.
-        best_by_seed: the best point's scores, by seed.
-        goal: whether higher or lower scores are better.
-        p: level of the one-sided test.
     """
     shared = sorted(scores_by_seed.keys() & best_by_seed.keys())
     sign = 1.0 if goal == "maximize" else -1.0

@@ -26,8 +26,6 @@ def chosen_for(space: Space, sampler: Sampler, limit: int, *, several: bool = Fa
     second for each point there, and found less in a real search (`tests/benchmarks/trade_offs.py`).
 
     Args:
-        space: the space to search.
-        sampler: the sweep's settings.
         limit: largest number of proposals.
         several: whether the search has several objectives.
     """
@@ -58,12 +56,8 @@ def make_searcher(
     """Returns the searcher of one search. Imports Optuna, which takes half a second, only where it is needed.
 
     Args:
-        space: the space to search.
         sampler: settings of the sampler, of the kind that `chosen_for` returns.
-        goal: whether higher or lower values are better.
-        limit: largest number of proposals.
         told: points of earlier searches and their values of each objective, for a sampler that learns.
-        further: goal of each further objective.
 
     Raises:
         SpaceError: the sampler is `grid`, and the space is not finite.

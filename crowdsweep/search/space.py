@@ -41,10 +41,6 @@ class Space:
     def parse(cls, mapping: Mapping[str, Any], where: str | Where = "") -> "Space":
         """Reads a space from its form in a sweep file.
 
-        Args:
-            mapping: the form.
-            where: its place, for messages.
-
         Raises:
             SpaceError: the form is no space; the message says where, what was expected and what was found.
         """
@@ -135,11 +131,6 @@ class Space:
 
     def check_fits(self, model: str, params: Mapping[str, Any], where: str | Where = "") -> None:
         """Checks that a model accepts each parameter, and its values (of a range, both ends and some others).
-
-        Args:
-            model: registered name.
-            params: its fixed hyper-parameters.
-            where: the space's place, for messages.
 
         Raises:
             SpaceError: the model does not accept one, or a parameter is both fixed and searched; the message names the

@@ -61,9 +61,7 @@ class Cell:
     """A model and a dataset with fixed hyper-parameters: a point of its own, or the part of a search that stays fixed.
 
     Attributes:
-        info: the model.
         label: the model's name in the sweep file.
-        dataset: the dataset that the model is fitted to.
         fixed: the hyper-parameters that the sweep file gives, its protocol among them.
         metric: the metric that is scored during training, and that a search optimises.
         needs: what the model needs of the data, at these hyper-parameters and at all that are searched.
@@ -125,7 +123,6 @@ class Search:
 
     Attributes:
         cell: the part that stays fixed.
-        space: the space that is searched.
         limit: largest number of points.
         seeds: seeds of every searched point; none of them is a report seed.
         rescored: number of points, the best ones, that are reported; at most `limit`.
@@ -177,7 +174,6 @@ class Refused:
 
     Attributes:
         label: the model's name in the sweep file.
-        dataset: the dataset of the search.
         reason: why it cannot be made, and what to do.
     """
 

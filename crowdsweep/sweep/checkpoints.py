@@ -21,7 +21,6 @@ class KeptCheckpoints:
     """The checkpoints of a sweep's trials.
 
     Args:
-        files: the checkpoint files of the sweep's store.
         minutes: time between checkpoints of a trial; None for no checkpoints, with existing ones left unused.
     """
 

@@ -38,13 +38,7 @@ class CostEstimate:
 
 
 def cost_by_formula(formula: CostFormula, shape: DataShape, params: Mapping[str, Any]) -> float:
-    """Returns the seconds of one trial by a cost formula.
-
-    Args:
-        formula: the model's cost formula.
-        shape: sizes of the data.
-        params: all hyper-parameters of the model.
-    """
+    """Returns the seconds of one trial by a cost formula."""
     return TRIAL_OVERHEAD_S + formula(shape, params) / OPERATIONS_PER_SECOND
 
 
@@ -52,7 +46,6 @@ def cost_of(cell: Cell, pilots: Pilots, space: Space | None = None) -> CostEstim
     """Returns the estimated cost of one trial of a cell; None where neither a formula nor a pilot gives one.
 
     Args:
-        cell: the cell.
         pilots: fit models that have no formula, with searched hyper-parameters at their defaults.
         space: the searched space, over which a formula is averaged; None for a cell without a search.
     """

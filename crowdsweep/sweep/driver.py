@@ -72,7 +72,6 @@ class SweepOutcome:
     """The outcome of one run of a driver.
 
     Attributes:
-        status: the status with which the run ended.
         planned: number of trials known to be needed so far.
         finished: number of these that have a result, from this driver or an earlier one.
         failed: number of these that failed.
@@ -361,14 +360,11 @@ def run_sweep(
     """Runs the trials of a plan that have no result in the journal. Closes the mirrors, and nothing else.
 
     Args:
-        plan: the plan of the sweep.
         executor: made for the plan's base datasets.
         journal: the record of the sweep; an error while writing it ends the sweep.
-        make_searcher: makes a new searcher for a search.
         mirrors: receive every event; they may fail.
         clock: returns seconds since the epoch.
         environment: versions and the like, for the record.
-        interrupts: counts Ctrl-C.
         retry_failed: whether trials that failed in earlier runs run again; trials that the infrastructure lost always
             do.
 

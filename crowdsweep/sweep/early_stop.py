@@ -80,11 +80,7 @@ def bars_of(
     Trials of which too little is known have no bar.
 
     Args:
-        rule: the median rule of the search.
-        search: the search of the point.
-        specs: the trials of the point.
         earlier: for each point that this point is compared with, its trials.
-        results: results of all trials so far.
     """
     rivals: dict[int, dict[str, TrialResult]] = {}
     for own in earlier:

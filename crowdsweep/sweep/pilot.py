@@ -55,10 +55,8 @@ def measured_cost(
     """Measures the cost of a model; None where a pilot cannot fit it, or where nothing bounds how long a fit takes.
 
     Args:
-        info: the model.
         params: all its hyper-parameters.
         trial: a dataset that has what the model needs.
-        clock: returns seconds.
     """
     pilot = _Pilot(info=info, params=params, trial=trial, clock=clock)
     try:
@@ -83,11 +81,7 @@ class Outputs:
 
 
 def outputs_of(info: ModelInfo, params: Mapping[str, Any], trial: TrialData) -> Outputs | None:
-    """Returns what a short fit on a few items brings; None where a pilot cannot fit the model: its trials will say why.
-
-    Args:
-        info, params, trial: as for `measured_cost`.
-    """
+    """Returns what a short fit on a few items brings; None where a pilot cannot fit the model: its trials say why."""
     pilot = _Pilot(info=info, params=params, trial=trial, clock=time.perf_counter)
     try:
         (fitted, *_) = pilot.fit(_first_items(trial, min(FEW_ITEMS, trial.training.n_items)), {}, 1)
@@ -232,9 +226,6 @@ class Pilots:
 
         Args:
             key: identifies everything that decides the cost.
-            info: the model.
-            params: all its hyper-parameters.
-            trial: makes a dataset that has what the model needs.
         """
         if key not in self._costs:
             self._costs[key] = self._call(measured_cost, info, params, trial())

@@ -123,7 +123,6 @@ def make_plan(config: SweepConfig, told: Mapping[str, PointsTold] = MappingProxy
     Each line of `datasets:` is prepared for one seed, which costs as much as preparing one trial.
 
     Args:
-        config: the sweep.
         told: points of earlier sweeps that its searches have been told, by key of the search, from the sweep's own
             record.
 
@@ -202,8 +201,6 @@ def _scorable(cell: Cell, trial: TrialData, asked: bool, pilots: Pilots) -> tupl
     The reason is empty where held-out annotations score it, or would not usually.
 
     Args:
-        cell: the cell that is to be searched.
-        trial: the cell's data.
         asked: whether the sweep file names the metric.
         pilots: fit the model for a moment, where needed.
 

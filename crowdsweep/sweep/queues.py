@@ -51,7 +51,6 @@ class Waiting:
         as long as all of theirs fit into the batch. Those of the report do not: their times are compared.
 
         Args:
-            resources: resources that the batch asks for.
             idle: number of idle slots with these resources.
         """
         if not self._trials.get(resources):

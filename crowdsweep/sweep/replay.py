@@ -29,9 +29,7 @@ class Replay:
     """One trial: its recorded result, and the result of running it again.
 
     Attributes:
-        spec: the trial.
         recorded: the recorded result; None where the record has none yet.
-        now: the new result.
     """
 
     spec: TrialSpec

@@ -108,7 +108,6 @@ def why_not_by_heldout(info: ModelInfo, holds_out: Callable[[], bool], outputs: 
     """Returns why held-out annotations cannot score a model; empty where they can.
 
     Args:
-        info: the model.
         holds_out: returns whether any annotation can be held out such that every item keeps one.
         outputs: returns what a fit of the model brings, or None where that is unknown. Called only for a model that
             does not declare whether it predicts labels.
@@ -135,7 +134,6 @@ def why_not_by_metric(info: ModelInfo, metric: Metric, outputs: Callable[[], Out
     at least one way.
 
     Args:
-        info: the model.
         metric: a metric that held-out annotations do not score.
         outputs: as for `why_not_by_heldout`.
     """

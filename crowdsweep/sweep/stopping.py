@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from crowdsweep.errors import BadInput
@@ -80,12 +79,12 @@ def ask_to_stop(store: Store) -> Driver:
     return driver
 
 
-def wait_for_end(store: Store, driver: Driver, sleep: Callable[[float], None] = time.sleep) -> None:
+def wait_for_end(store: Store, driver: Driver) -> None:
     """Returns as soon as a driver no longer works on a sweep."""
     if isinstance(store, StoreUri):
         objects = Objects(store)
         while driver_of(store) == driver and ask(objects, driver.writer, "alive"):
-            sleep(LOOK_S)
+            time.sleep(LOOK_S)
         return
     while driver_of(store) == driver:
-        sleep(LOOK_S)
+        time.sleep(LOOK_S)

@@ -62,7 +62,6 @@ def warm_started(
     The earlier sweeps are read only where the record lacks what a search was told.
 
     Args:
-        config: the sweep.
         searches: the searches of its plan, in the order of the file.
         recorded: what searches were told in an earlier run of this sweep, by key of the search.
 

@@ -109,7 +109,7 @@ class _Merging:
         Args:
             base, new: the values of the extended and of the extending file.
             path: path of the value in the result.
-            told: path of the value in the extending file, where an entry of a list may be given by its name.
+            named_path: path of the value in the extending file, where an entry of a list may be given by its name.
         """
         if isinstance(new, Mapping) and isinstance(base, list) and path in _LISTS:
             return self._entries(base, new, path, named_path)

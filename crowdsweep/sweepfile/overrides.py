@@ -57,9 +57,7 @@ def found_path(value: Any, parts: Sequence[str], where: Where) -> KeyPath:
     """Returns the keys and list positions that lead to the value that a `--set` changes.
 
     Args:
-        value: content of the sweep file, as read.
         parts: parts of the key between its dots.
-        where: the `--set`, for messages.
 
     Raises:
         SweepFileError: no entry of a list has that name or position, or several have that name.

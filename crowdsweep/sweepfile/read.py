@@ -70,9 +70,7 @@ def sweep_of(value: Any, where: Where, overrides: Iterable[str] = (), *, source:
     """Checks the content of a sweep file, merged with what it extends and with overrides.
 
     Args:
-        value: content of the sweep file.
         where: files and lines of the values.
-        overrides: as for `load_sweep`.
         source: path of the file.
 
     Raises:
@@ -86,7 +84,6 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
     """Checks the content of a sweep file that extends no other, such as `config_to_mapping` returns.
 
     Args:
-        mapping: content of the sweep file.
         source: path of the file; relative paths inside start from its folder, where `where` does not say otherwise.
         where: files and lines of the values.
 

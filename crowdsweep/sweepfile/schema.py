@@ -18,7 +18,7 @@ from crowdsweep.registry.parameters import Parameter, adapter, lines_of, paramet
 from crowdsweep.resources import Resources
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.sweepfile.checked import field_types
-from crowdsweep.sweepfile.extended_schema import extensible
+from crowdsweep.sweepfile.extends import ABOUT, EXTENDS
 from crowdsweep.sweepfile.read import MODEL_KEYS, SWEEP_KEYS, SWEEP_NAME
 from crowdsweep.sweepfile.records import Metric, ModelEntry, Published, PublishedValue, StudyEntry, SweepConfig
 
@@ -28,6 +28,7 @@ Found = Sequence[tuple[Parameter, Mapping[str, list[str]]]]
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "number"}
+_EXTENSIBLE, _REQUIRED = ("datasets", "models"), "name"
 _SHAPE_KEYS: Mapping[str, Schema] = {
     "value": {"description": "the one value"},
     "values": {"description": "one of these", "type": "array", "minItems": 1},
@@ -85,7 +86,6 @@ def _record(record: Any, special: Mapping[str, Schema], *, only: Collection[str]
     """Returns the schema of a record.
 
     Args:
-        record: a dataclass.
         special: schemas of keys that say more than the type.
         only: fields that are keys; all by default.
     """
@@ -185,12 +185,7 @@ def _search(model: str, found: Found, shapes: Mapping[str, str]) -> Schema:
 
 
 def _shape_of(allowed: str, hint: Any) -> Schema:
-    """Returns the schema of a search dimension for one type of hyper-parameter: values and range ends have that type.
-
-    Args:
-        allowed: the type in words.
-        hint: the type.
-    """
+    """Returns the schema of a search dimension of a hyper-parameter: values and range ends have its type."""
     takes = _typed(hint)
     upper = {"anyOf": [{"required": ["q"]}, {"properties": {"max": takes}}]}  # steps need not end at max
     inner = {"properties": {"value": takes, "values": {"items": takes}, "min": takes}}
@@ -296,3 +291,36 @@ def _named(names: Iterable[str], titles: Mapping[str, str]) -> Schema:
 def _if_named(names: Iterable[str], then: Schema, key: str = "name") -> Schema:
     """Returns the condition that `then` holds for a mapping whose `key` is one of the names."""
     return {"if": {"properties": {key: _one_of(names)}, "required": [key]}, "then": then}
+
+
+def extensible(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a sweep file that may extend another, from that of one that stands alone; for a file that
+    does not extend another, it is as strict.
+
+    Of a file with `extends`, only a name is required; `null` removes a key of the extended file, and a mapping in place
+    of the list of datasets or models changes its entries by their names.
+    """
+    keys: Mapping[str, dict[str, Any]] = whole["properties"]
+    loose = {key: takes if key == _REQUIRED else _or_null(takes) for key, takes in keys.items()}
+    for key in _EXTENSIBLE:
+        loose[key] = {**keys[key], "type": ["array", "object"], "additionalProperties": {"type": ["object", "null"]}}
+    strict = {key: takes for key, takes in keys.items() if key not in _EXTENSIBLE and key != _REQUIRED}
+    alone = {"properties": {**strict, **{key: {"type": "array"} for key in _EXTENSIBLE}}, "required": whole["required"]}
+    extends = {EXTENDS: {"description": ABOUT, "type": "string", "minLength": 1}}
+    conditions = {"if": {"required": [EXTENDS]}, "else": alone}
+    return {**whole, "properties": {**loose, **extends}, "required": [_REQUIRED], **conditions}
+
+
+def _or_null(takes: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a key that also allows null, here and for the keys inside, none of which is required."""
+    out = {name: part for name, part in takes.items() if name != "required"}
+    if "properties" in out:
+        out["properties"] = {key: _or_null(inner) for key, inner in out["properties"].items()}
+    if "anyOf" in out:
+        out["anyOf"] = [*out["anyOf"], {"type": "null"}]
+    if "enum" in out:
+        out["enum"] = [*out["enum"], None]
+    if "type" in out:
+        kinds: list[str] = out["type"] if isinstance(out["type"], list) else [out["type"]]
+        out["type"] = [*dict.fromkeys([*kinds, "null"])]
+    return out

@@ -39,7 +39,6 @@ class CheckpointSettings:
     """Settings of a batch's checkpoints.
 
     Attributes:
-        minutes: minutes between checkpoints.
         saved: checkpoints that earlier slots wrote, by trial key.
         emit: called with each checkpoint that is written and each note, in the thread that runs the batch.
     """
@@ -271,7 +270,6 @@ def decode(content: bytes, made_by: Mapping[str, Any]) -> Saved:
     """Returns the content of a checkpoint.
 
     Args:
-        content: the checkpoint, from `encode`.
         made_by: what the fit's numbers depend on (`made_by`); the checkpoint must have the same.
 
     Raises:
@@ -318,9 +316,7 @@ def made_by(spec: TrialSpec, model: type[Any], device: str, curve_spec: CurveSpe
 
     Args:
         spec: of the fit's first trial.
-        model: class of the model.
         device: torch device of the fit; only its kind counts.
-        curve_spec: which learning curve is recorded.
     """
     return {
         "format": FORMAT,

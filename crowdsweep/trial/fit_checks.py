@@ -54,7 +54,6 @@ def array_of(value: Any, what: str, shape: tuple[int, ...] | None = None) -> np.
     """Returns a value as an array of numbers.
 
     Args:
-        value: the value.
         what: its name in messages.
         shape: the shape that it must have; None for any.
 

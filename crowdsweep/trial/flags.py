@@ -49,10 +49,6 @@ def evidence_of(trial: TrialData, *, gold: bool) -> Evidence | None:
     """Returns the evidence to check fits against: gold, else held-out labels; None where there is neither.
 
     None also for multi-label data.
-
-    Args:
-        trial: the trial's data.
-        gold: whether gold may be used.
     """
     part = trial.evaluation.get("train")
     if trial.training.scale == "multilabel":
@@ -72,12 +68,6 @@ def flags_of(
     Never flagged are models that were given gold, models that predict the same for every item by design, and fits of
     multi-label data; nor, without evidence, fits of data where labels of the same item hardly agree, or no item has
     two labels.
-
-    Args:
-        info: the model's.
-        item_probs: the model's predictions for the training items.
-        training: the data that it was fitted to.
-        evidence: references to compare it with; None for none.
     """
     answered = training.annotations.labels_per_item > 0
     by_design = "gold" in info.needs or info.constant
@@ -115,7 +105,6 @@ def _is_no_chance(difference: Float64[np.ndarray, " annotations"], item: ItemCod
 
     Args:
         difference: model minus vote, for each row of the evidence.
-        item: each row's item.
     """
     of_items = np.bincount(item, weights=difference)
     better, worse = int((of_items > 1e-9).sum()), int((of_items < -1e-9).sum())

@@ -30,9 +30,7 @@ def item_scores(
     of their soft labels (float32).
 
     Args:
-        metrics: the trial's metrics.
         items: what `scoring.scored_items` returned for the trial.
-        trial: the trial's data.
     """
     gold = {split: bool(part.has_gold.any()) for split, part in trial.evaluation.items()}
     metric, _ = ranking_metric(list(metrics), gold=gold)

@@ -84,9 +84,7 @@ def within_memory(run: Run, specs: Sequence[TrialSpec], device: str) -> list[Tri
     The runner itself handles memory errors in a model's own code; this function is for all code around it.
 
     Args:
-        run: runs trials and returns their results.
         specs: the trials, at least one.
-        device: torch device whose cached memory is released.
     """
     try:
         return run(list(specs))

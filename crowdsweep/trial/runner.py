@@ -374,9 +374,6 @@ def _scored(
     """Scores one fit; returns a result without a key, or a failure.
 
     Args:
-        fitted: the model's result.
-        trial: the trial's data.
-        info: the model's.
         sees_gold: whether the model was given gold; it is not flagged then.
         reported: whether a trial of the report is among the fit's: the scores of single items and of the baselines are
             kept then.

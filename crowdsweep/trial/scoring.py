@@ -74,8 +74,6 @@ def score(
     one matrix per class.
 
     Args:
-        fit: the fit to score.
-        trial: the trial's data, with the references.
         scored: what `scored_items` returned for both.
 
     Raises:
@@ -205,9 +203,7 @@ def scored_part(evaluation: EvaluationSet, probs: ItemProbs, trial: TrialData) -
     """Returns the scored items of a split with their predictions; None where there are none.
 
     Args:
-        evaluation: the split.
         probs: predictions for all of its items.
-        trial: the trial's data.
     """
     kept = evaluation.has_gold if evaluation.has_gold.any() else np.ones(len(evaluation.scored), dtype=bool)
     if not kept.any():
@@ -237,7 +233,6 @@ class _GuardedMatrices:
     """A model's annotator matrices, checked for shape; exceptions of the model's code become `ModelFault`.
 
     Args:
-        annotators: the model's.
         shape: of one annotator's matrix.
     """
 

@@ -307,23 +307,6 @@ def test_the_papers_rule_stops_at_the_first_epoch_that_gains_too_little():
     assert not gains[-1]
 
 
-def test_the_learning_rate_follows_its_schedule():
-    """Without a rate nothing moves; a rate of one is no rate; halving it is half the learning rate."""
-    features, targets = _problem(np.random.default_rng(7), 40)
-    job = _job(features, targets)
-
-    def trained(rate, learning_rate=0.01):
-        schedule = Schedule(epochs=3, rate=rate)
-        return train_classifiers(settings(learning_rate=learning_rate), [job], schedule)[0].probs
-
-    np.testing.assert_array_equal(trained(lambda _: 1.0), trained(None))
-    np.testing.assert_array_equal(trained(lambda _: 0.5), trained(None, learning_rate=0.005))
-    assert np.abs(trained(lambda epoch: float(epoch == 0)) - trained(None)).max() > 1e-3
-    still = train_classifiers(settings(), [job], Schedule(epochs=1, rate=lambda _: 0.0))[0]
-    longer = train_classifiers(settings(), [job], Schedule(epochs=4, rate=lambda _: 0.0))[0]
-    np.testing.assert_array_equal(still.probs, longer.probs)
-
-
 def test_nothing_to_learn_from_is_said():
     job = _job(np.zeros((3, 2), np.float32), np.ones((3, 2)))
     with pytest.raises(FitFailed, match="at least one item with a label"):

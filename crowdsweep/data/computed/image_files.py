@@ -49,8 +49,6 @@ class ImageFile(NamedTuple):
     """Image of one item in a file.
 
     Attributes:
-        path: path of the file.
-        digest: digest of the file's content.
         where: place for messages: the row of the items file, and the item.
     """
 
@@ -82,7 +80,6 @@ class Pixels(NamedTuple):
 
     Attributes:
         held: pixels, uint8 [height, width, 3].
-        digest: digest of the pixels.
     """
 
     held: np.ndarray
@@ -100,8 +97,6 @@ def image_files(images: Images, item_names: Sequence[str], asked: str) -> list[I
     """Returns the file of each item's image; reads all files to compute their digests.
 
     Args:
-        images: the images of the dataset's folder.
-        item_names: names of the items.
         asked: the features that need the images, for messages.
 
     Raises:

@@ -49,8 +49,6 @@ def embedded(model: str, pictures: Sequence[Picture], where: str) -> tuple[ItemF
 
     Args:
         model: a name on huggingface.co, or the path of a folder.
-        pictures: images of all items.
-        where: start of messages.
 
     Raises:
         DataError: timm is not installed, there is no such model, or an image cannot be used.

@@ -19,8 +19,6 @@ def embedded(model: str, texts: Sequence[str], where: str) -> tuple[ItemFeatures
 
     Args:
         model: as `sentence_transformers.SentenceTransformer` takes it: a name, or the path of a folder.
-        texts: texts of all items.
-        where: start of messages.
 
     Raises:
         DataError: the package is not installed, there is no such model, or it gives no embeddings.

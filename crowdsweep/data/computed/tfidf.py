@@ -27,9 +27,7 @@ def tfidf(texts: Sequence[str], trains: np.ndarray, where: str) -> ItemFeatures:
     """Returns the weights of at most `MOST_WORDS` words in each text.
 
     Args:
-        texts: texts of all items.
         trains: bool [items], mask of the training items.
-        where: start of messages.
 
     Raises:
         DataError: the training texts have no word in common.

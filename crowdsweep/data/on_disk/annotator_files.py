@@ -58,11 +58,9 @@ def read_annotator_features(
     Returns None if there are no features, or `kind` is `none`.
 
     Args:
-        folder: the dataset folder.
         kind: kind to read; None if there is at most one; `annotators` for the columns of annotators.csv, `none` for no
             features.
         names: ids of the annotators, in the order of their codes.
-        missing: rule for texts that stand for a missing value.
 
     Raises:
         DataError: there are several kinds and none is chosen, an annotator has no features or several rows of them, or

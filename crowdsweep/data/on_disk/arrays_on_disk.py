@@ -34,7 +34,6 @@ def read_npz(path: Path, arrays: Mapping[str, str]) -> list[np.ndarray]:
     """Returns arrays of an .npz archive.
 
     Args:
-        path: the archive.
         arrays: maps the name of each array to a word for its content.
 
     Raises:

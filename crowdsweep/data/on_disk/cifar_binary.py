@@ -36,9 +36,7 @@ class Cifar(NamedTuple):
 
     Attributes:
         pixels: uint8 [images, 3072], as in the records.
-        gold: int32 [images].
-        n_train: number of training images.
-        class_names: names of the classes, in the order of their codes.
+        class_names: in the order of their codes.
         digest: digest of the class names and all records.
     """
 

@@ -36,9 +36,6 @@ class Description:
     """Content of a folder's dataset.yaml.
 
     Attributes:
-        name, title: short name and title of the dataset.
-        scale: scale of the labels.
-        missing: rule for texts that stand for a missing value.
         images: the folder of its images, relative to the dataset folder.
         form: form of the file that it was imported from (`importing.registry`); empty if not recorded.
         question: what the imported file calls its question; empty if the question has no name.

@@ -60,7 +60,6 @@ def read_folder(
     """Reads a dataset folder. Memory grows with the number of rows, not with their width.
 
     Args:
-        path: the folder.
         features: KIND of the `features-KIND.npz` to read; needed if there are several; `none` reads none. With
             `column=value`, the answers with that value become the features of their items (`_features_of_answers`).
         where: `column=value`: only annotations with that value in that column are read.

@@ -240,10 +240,7 @@ def check_names(path: Path, first: int, name: str, column: Column) -> None:
     """Refuses ids and labels that are too long to be names.
 
     Args:
-        path: path of the table.
         first: number of the column's first row.
-        name: name of the column.
-        column: ids or labels.
 
     Raises:
         DataError: an id or label has more than `LONGEST_NAME` characters.
@@ -344,9 +341,7 @@ def read_features(folder: Path, kind: str | None, item_names: Names) -> ItemFeat
     """Returns the features of all items, float32, matched by item id; rows of other items are ignored.
 
     Args:
-        folder: the dataset folder.
         kind: KIND of the file; None if there is at most one; `none` for no features.
-        item_names: ids of the items.
     """
     kinds = feature_kinds(folder)
     if kind == "none" or (kind is None and not kinds):

@@ -77,10 +77,7 @@ def gold_by_class(
     None if no column belongs to a class; `gold_of_no_class` returns the columns `gold_…` that name no class.
 
     Args:
-        folder: the dataset folder.
-        table: columns of the items file.
         rows: number of each row in the file, for messages.
-        classes: the declared classes.
 
     Raises:
         DataError: a value is neither yes nor no, two columns belong to one class, or there is a column `gold` as well.

@@ -24,7 +24,6 @@ def load_recorded(name: str, params: Mapping[str, Scalar], fingerprint: str, sto
     Args:
         name, params: as in `TrialSpec`.
         fingerprint: fingerprint that a moved folder must have.
-        store: the folder of the record.
 
     Raises:
         DataError, UnknownName: as `catalogue.load`; the message says where else the folder was looked for.

@@ -227,8 +227,6 @@ def batches(
     A row in which all of these columns are empty is skipped like an empty line: spreadsheets leave such rows.
 
     Args:
-        path: the file.
-        required, optional: names of columns.
         most: number of rows that a file of any size may have (`bounds.check_rows`).
         blanks: whether to yield rows in which all of these columns are empty, too.
 

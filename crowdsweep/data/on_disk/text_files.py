@@ -50,7 +50,6 @@ def reading(path: Path, expected: str) -> Generator[None]:
     """Turns any exception while a file is read into a DataError.
 
     Args:
-        path: the file, for the message.
         expected: what the file should be, `a Parquet file`.
     """
     try:
@@ -82,11 +81,6 @@ def found_at(path: Path) -> str:
 
 def bytes_of(path: Path, most: int, expected: str) -> bytes:
     """Returns the content of a small file.
-
-    Args:
-        path: the file.
-        most: most bytes that the file may have.
-        expected: what the file should be, for the message.
 
     Raises:
         DataError: the path is no file (a pipe or a device is not read), or the file is larger.
@@ -156,7 +150,6 @@ def as_text(packed: io.BufferedIOBase, path: Path) -> io.TextIOWrapper:
     """Returns the text in a packed stream, of bounded size.
 
     Args:
-        packed: the stream of unpacked bytes.
         path: path of its file; for a file in an archive, `ARCHIVE/NAME`.
     """
     return _Text(io.BufferedReader(_Bounded(packed, path)), path)
@@ -262,7 +255,6 @@ def rows_of(path: Path, file: io.TextIOWrapper, separator: str | None = None) ->
     Above the header, blank lines, comments (`# …`) and Excel's `sep=;` are no rows, unless the separator is given.
 
     Args:
-        path: the file, for the message.
         file: the text, at its start.
         separator: separator of the cells; by default the result of `separator_of`, or a comma.
 
@@ -299,12 +291,7 @@ def _lead(file: io.TextIOWrapper, separator: str) -> tuple[int, bool]:
 
 
 def first_character(path: Path, expected: str) -> str:
-    """Returns the first character of a text that is not white space; empty if its beginning has none.
-
-    Args:
-        path: the file.
-        expected: what the file should be, for the message.
-    """
+    """Returns the first character of a text that is not white space; empty if its beginning has none."""
     with reading(path, expected), opened_text(path) as file:
         return file.read(4096).lstrip()[:1]
 

@@ -59,7 +59,6 @@ class ActiveCrowd:
         clusters without members where annotators are few.
 
         Args:
-            parameters: psi, Omega and Theta.
             items, annotators: probabilities of the clusters of those with answers.
             unknown: the same for an annotator without answers; None: the crowd's mix.
         """

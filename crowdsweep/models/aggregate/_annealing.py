@@ -114,7 +114,6 @@ class State:
     """The state of the fits.
 
     Attributes:
-        solution: clusters and distributions.
         places: where in the flat `log_labels` the answers are looked up.
         counts: how many answers each pair of clusters has of each label.
         item_sizes, annotator_sizes: of the clusters.
@@ -161,7 +160,6 @@ class Draws:
         """Draws for each column from its own generator.
 
         Args:
-            generators: of the columns.
             shapes: of the gamma distributions.
             sizes: how many numbers `patience` and `steps` have.
         """
@@ -179,7 +177,6 @@ class Annealing:
 
     Attributes:
         edges: the answers; every item and every annotator has one.
-        target: the joint.
     """
 
     edges: Edges

@@ -153,9 +153,7 @@ def propagate(
     """E-step: sweeps until KL(w_new || w_old) + KL(z_new || z_old), over all nodes, is small. O(A G L) per sweep.
 
     Args:
-        edges: the graph.
         parameters: psi, Omega, Theta; Theta is floored at LOG_FLOOR.
-        beliefs: to go on from.
         sweeps: limit, at least 1.
         tolerance: mean KL divergence of a node to stop below.
     """

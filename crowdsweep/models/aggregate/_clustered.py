@@ -75,10 +75,6 @@ class FittedClusters:
         """Returns the result of a fit whose items are labelled with the distributions of their clusters.
 
         Args:
-            crowd: what was found.
-            reporter: of the fit's steps.
-            objective: of each step.
-            converged: see `FitResult`.
             snap: an item has the distribution of its best cluster, or the mixture of all.
         """
         result = FitResult(

@@ -7,6 +7,7 @@ from jaxtyping import Float64, Int
 
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, ratio
 from crowdsweep.models._em import ColumnProbs, PerReplica, StackedCrowds, chunks
+from crowdsweep.models.aggregate._rows import by_code
 
 Accuracies = Float64[np.ndarray, " annotators"]
 RightAndAll = tuple[Accuracies, Accuracies]
@@ -43,7 +44,6 @@ def accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) ->
     """Returns (right answers + smoothing) / (answers + classes * smoothing) of each annotator; 1 / classes without any.
 
     Args:
-        crowds: the annotations.
         answers: of each annotator, how many are right, and how many there are.
         smoothing: at least 0.
     """
@@ -51,21 +51,12 @@ def accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) ->
 
 
 def coins(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> list[OneCoinConfusions]:
-    """Returns each replica's annotators by their codes; those without an answer have the pooled accuracy.
-
-    Args:
-        crowds: the annotations.
-        answers, smoothing: as of `accuracies`.
-    """
+    """Returns each replica's annotators by their codes; those without an answer have the pooled accuracy."""
     return coins_of(crowds, accuracies(crowds, answers, smoothing), pooled_accuracies(crowds, answers, smoothing))
 
 
 def pooled_accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: float) -> PerReplica:
-    """Returns the accuracy of all answers of each replica, whoever gave them.
-
-    Args:
-        crowds, answers, smoothing: as of `accuracies`.
-    """
+    """Returns the accuracy of all answers of each replica, whoever gave them."""
     right, total = answers
     sums = crowds.replica_sums_of_annotators
     return _smoothed(sums(right), sums(total), smoothing, crowds.n_classes)
@@ -73,22 +64,16 @@ def pooled_accuracies(crowds: StackedCrowds, answers: RightAndAll, smoothing: fl
 
 def coins_of(crowds: StackedCrowds, accuracy: Accuracies, unknown: PerReplica) -> list[OneCoinConfusions]:
     """Returns each replica's annotators by their codes; `unknown` is the accuracy of those without an answer."""
-    found: list[OneCoinConfusions] = []
-    for replica in range(crowds.n_replicas):
-        mine = crowds.annotators_of(replica)
-        everybody = np.full(crowds.declared_annotators[replica], unknown[replica])
-        everybody[crowds.annotator_code[mine]] = accuracy[mine]
-        found.append(OneCoinConfusions(everybody, crowds.n_classes))
-    return found
+    return [
+        OneCoinConfusions(
+            by_code(crowds, replica, accuracy[crowds.annotators_of(replica)], idle=idle), crowds.n_classes
+        )
+        for replica, idle in enumerate(unknown)
+    ]
 
 
 def right_answers(crowds: StackedCrowds, posterior: ItemProbs) -> RightAndAll:
-    """Returns how many answers of each annotator are right, and how many there are. O(A).
-
-    Args:
-        crowds: the annotations.
-        posterior: of the class of each item.
-    """
+    """Returns how many answers of each annotator are right, and how many there are. O(A)."""
     answers = crowds.answers
     right, total = np.zeros((2, crowds.n_annotators))
     for items in chunks(crowds.n_items, 1, _ITEMS):

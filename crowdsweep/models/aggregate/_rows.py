@@ -45,16 +45,16 @@ class Rows:
 
     def by_item(self, per_row: PerRow) -> PerUnit:
         """Sums over the rows of each item."""
-        return _sums(self.item, per_row, self.n_items)
+        return sums_of(self.item, per_row, self.n_items)
 
     def by_annotator(self, per_row: PerRow) -> PerUnit:
         """Sums over the rows of each annotator."""
-        return _sums(self.annotator, per_row, self.n_annotators)
+        return sums_of(self.annotator, per_row, self.n_annotators)
 
     def by_label(self, per_row: PerRow) -> Float64[np.ndarray, "items classes"]:
         """Sums over the rows of each item and label."""
         cells = self.item.astype(np.int64) * self.n_classes + self.label
-        return _sums(cells, per_row, self.n_items * self.n_classes).reshape(-1, self.n_classes)
+        return sums_of(cells, per_row, self.n_items * self.n_classes).reshape(-1, self.n_classes)
 
 
 class AnswersByPair(NamedTuple):
@@ -100,7 +100,8 @@ def by_code(
     return everybody
 
 
-def _sums(code: Int[np.ndarray, " rows"], per_row: PerRow, size: int) -> PerUnit:
+def sums_of(code: Int[np.ndarray, " rows"], per_row: PerRow, size: int) -> PerUnit:
+    """Sums over the rows of each code."""
     return np.bincount(code, weights=per_row, minlength=size).astype(np.float64, copy=False)  # no rows: integers
 
 
@@ -111,8 +112,6 @@ def damped_newton_step(
 
     Args:
         value: of all units; each depends on its own parameters alone.
-        at: the parameters of each unit.
-        step: to be made.
     """
     # A Newton step leads to the maximum of a quadratic, which can lie beyond the function's own. No unit's value
     # depends on another's step, so that one evaluation tries all of them.

@@ -31,7 +31,6 @@ def counts_against_others(
     Against a vote that includes it, a single answer per item would make its annotator perfect.
 
     Args:
-        crowds: the annotations.
         weights: of each annotator's votes, at least 0.
         posterior_of: from the shares of the votes, uniform where there is none, to a posterior of the items.
     """
@@ -57,7 +56,6 @@ def agreement_with_others(crowds: StackedCrowds, weights: Weights, votes: Votes)
     even one where there are none: what `counts_against_others` counts for an answer's own label, in O(A).
 
     Args:
-        crowds: the annotations.
         weights: of each annotator's votes, at least 0.
         votes: `weighted_votes` of both.
     """
@@ -78,9 +76,6 @@ def voted_results(crowds: StackedCrowds, weights: Weights, stepped: Stepped[Any]
     An item whose votes have weight zero has its unweighted votes. Annotators have one accuracy each.
 
     Args:
-        crowds: the annotations.
-        weights: of each annotator's votes.
-        stepped: how they were found.
         smoothing: pseudo-counts of the accuracies.
     """
     votes = weighted_votes(crowds, weights)

@@ -106,13 +106,7 @@ class DawidSkene:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedMatrices:
-    """The result of EM over class shares and confusion matrices.
-
-    Attributes:
-        em: the posterior, and how EM went.
-        columns: the matrices at that posterior.
-        class_shares: at that posterior.
-    """
+    """The result of EM over class shares and confusion matrices."""
 
     em: FittedEM
     columns: ConfusionColumns
@@ -156,12 +150,7 @@ def fit_matrices(
     """Runs Dawid-Skene's EM on all replicas side by side.
 
     Args:
-        crowds: the annotations.
-        start: posterior to begin with.
-        pseudo_answers: of every annotator.
-        iterations: limit of steps.
         tolerance: stop once the objective rises by less than this share of itself.
-        reports: of each replica.
         matrices_rest: stop only once the matrices' entries change by no more either, on average.
     """
 
@@ -202,14 +191,7 @@ def fit_matrices(
 def crowds_matrices(
     crowds: StackedCrowds, start: ItemProbs, pseudo_answers: PseudoAnswers, tolerance: float
 ) -> Confusions:
-    """Returns the matrix that all annotators of each replica share, by the same EM.
-
-    Args:
-        crowds: the annotations.
-        start: posterior to begin with.
-        pseudo_answers: of that matrix.
-        tolerance: as for `fit_matrices`.
-    """
+    """Returns the matrix that all annotators of each replica share, by the same EM."""
     fitted = fit_matrices(
         pooled(crowds),
         start,

@@ -24,19 +24,23 @@ from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64, Int
 from scipy.special import expit, log_expit
 
-from crowdsweep.arrays import ItemProbs
+from crowdsweep.arrays import AnnotatorCodes, Confusion, Confusions, ItemCodes, ItemProbs, RowProbs
+from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, normalised, stack
 from crowdsweep.models._steps import Stepped, keeping, run_steps
-from crowdsweep.models.aggregate._abilities import abilities_of, label_probs_of_abilities
 from crowdsweep.models.aggregate._rows import PerRow, PerUnit, Rows, by_code, damped_newton_step
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import FitContext, FitResult, LabelProbs, ModelInfo
 
 _SWEEPS = 3
 _PRIOR_MEAN = 1.0
+_QUANTILES = 64  # so many typical items, and typical annotators, stand for all where an average runs over them
+
+Abilities = Float64[np.ndarray, " annotators"]
+Easiness = Float64[np.ndarray, " items"]
 
 
 @final
@@ -162,8 +166,79 @@ class State:
     """The state of EM: the posterior, the ability of each flat annotator, the log easiness of each flat item."""
 
     posterior: ItemProbs
-    ability: Float64[np.ndarray, " annotators"]
-    log_easiness: Float64[np.ndarray, " items"]
+    ability: Abilities
+    log_easiness: Easiness
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AbilityModel:
+    """Annotators by ability alone; a matrix is the average over items of typical easiness.
+
+    Attributes:
+        ability: alpha.
+        easiness: beta', quantiles over the training items.
+        crowd: quantiles of the abilities, each counting as often as it answered: for an annotator without answers.
+    """
+
+    ability: Abilities
+    easiness: Float64[np.ndarray, " typical"]
+    crowd: Float64[np.ndarray, " typical"]
+    answered: Bool[np.ndarray, " annotators"]
+    n_classes: int
+
+    @property
+    def n_annotators(self) -> int:
+        return len(self.ability)
+
+    def right(
+        self, annotators: Int[np.ndarray, " rows"], easiness: Float64[np.ndarray, "#rows items"]
+    ) -> Float64[np.ndarray, "rows items"]:
+        """Returns the probability that each of these annotators answers each of these items rightly."""
+        probs = expit(self.ability[annotators][:, None] * easiness)
+        unknown = ~self.answered[annotators]
+        if unknown.any():
+            theirs = easiness if len(easiness) == 1 else easiness[unknown]
+            probs[unknown] = expit(self.crowd * theirs[:, :, None]).mean(axis=2)
+        return probs
+
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
+        right = self.right(annotators, self.easiness[None]).mean(axis=1)
+        wrong = (1.0 - right) / max(self.n_classes - 1, 1)
+        identity = np.eye(self.n_classes)
+        return right[:, None, None] * identity + wrong[:, None, None] * (1.0 - identity)
+
+    def global_confusion(self) -> Confusion | None:
+        return None
+
+
+def abilities_of(annotations: Annotations, easiness: Easiness, ability: Abilities) -> AbilityModel:
+    """Returns the annotators of these abilities.
+
+    Args:
+        easiness: of the items that are typical.
+        ability: of every declared annotator.
+    """
+    middles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    given = ability[annotations.annotator] if len(annotations) else ability
+    return AbilityModel(
+        ability=ability,
+        easiness=np.quantile(easiness, middles),
+        crowd=np.quantile(given, middles),
+        answered=annotations.labels_per_annotator > 0,
+        n_classes=annotations.n_classes,
+    )
+
+
+def label_probs_of_abilities(posterior: ItemProbs, annotators: AbilityModel, easiness: Easiness) -> LabelProbs:
+    """Returns the function rows (item, annotator) -> posterior × right + (1 - posterior) × wrong."""
+
+    def label_probs(item: ItemCodes, annotator: AnnotatorCodes) -> RowProbs:
+        right = annotators.right(annotator, easiness[item][:, None])
+        wrong = (1.0 - right) / max(annotators.n_classes - 1, 1)
+        return posterior[item] * right + (1.0 - posterior[item]) * wrong
+
+    return label_probs
 
 
 MODEL = ModelInfo(

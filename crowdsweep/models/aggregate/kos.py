@@ -26,7 +26,6 @@ it is 4.0 ± 2.4 points better than a hundred. Held-out log-likelihood cannot ch
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -73,7 +72,7 @@ class Kos:
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
-            change=partial(_largest_change, crowds, pairs),
+            change=lambda before, after: crowds.replica_maxima(np.abs(after - before), pairs.replica),
         )
         reliability = stepped.state
         item_probs = _labelled(crowds, pairs, reliability)
@@ -100,7 +99,6 @@ class Pairs:
     Attributes:
         corners: sum of what the pair's answers say, each e_label - 1 / K times its weight.
         given: sparse weights [columns, pairs] of the answers that make up each pair.
-        item, annotator, replica: of each pair, flat.
         sizes: how many flat items, annotators and replicas there are.
     """
 
@@ -162,10 +160,6 @@ def _labelled(crowds: StackedCrowds, pairs: Pairs, reliability: PerPair) -> Item
 def _agreeing(crowds: StackedCrowds, labelled: ItemProbs) -> PerReplica:
     right, total = map(crowds.replica_sums_of_annotators, right_answers(crowds, labelled))
     return ratio(right, total, at_zero=0.0)
-
-
-def _largest_change(crowds: StackedCrowds, pairs: Pairs, before: PerPair, after: PerPair) -> PerReplica:
-    return crowds.replica_maxima(np.abs(after - before), pairs.replica)
 
 
 MODEL = ModelInfo(

@@ -23,6 +23,7 @@ refused.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, final
 
 import numpy as np
@@ -34,7 +35,7 @@ from crowdsweep.arrays import floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, normalised, stack
-from crowdsweep.models._steps import Active, run_steps
+from crowdsweep.models._steps import kept_rows, run_steps
 from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error
 from crowdsweep.models.aggregate._weighted_votes import weighted_votes
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -70,13 +71,10 @@ class MMsr:
             left = pairs.trimmed_means(right, factors[:, 0])
             return np.stack([left, right], axis=1), pairs.fit_of(left, right)
 
-        def kept(active: Active, updated: Factors, before: Factors) -> Factors:
-            return np.where(active[crowds.annotator_replica][:, None], updated, before)
-
         stepped = run_steps(
             np.full((crowds.n_annotators, 2), 0.5),
             step,
-            kept,
+            partial(kept_rows, crowds, "annotators"),
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
@@ -114,13 +112,11 @@ class AnnotatorPairs:
     """The pairs of annotators who share an item, both ways, ordered by the first of them.
 
     Attributes:
-        first, second: of each pair.
         agreement: of each pair, 0 being chance and 1 always.
         shared: how many items, weighted.
         pointers: where the pairs of each first annotator begin, and the last end.
         trimmed: how many of an annotator's largest ratios are left out at most, and of the smallest.
         noise: 1 / sqrt(items with answers) of each annotator's replica.
-        crowds: whose they are.
     """
 
     first: Int64[np.ndarray, " pairs"]

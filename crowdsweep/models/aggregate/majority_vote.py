@@ -17,7 +17,7 @@ that includes it, a single answer per item would make its annotator perfect. Hel
 matrix: the answers of one annotator are too few for a model without annotators.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal, final
@@ -28,6 +28,8 @@ from jaxtyping import Int
 
 from crowdsweep.arrays import (
     AnnotatorCodes,
+    ClassConfusion,
+    ClassConfusions,
     Confusion,
     Confusions,
     ItemCodes,
@@ -36,9 +38,8 @@ from crowdsweep.arrays import (
     normalised_rows,
 )
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.choices import choices_of, counts_against
+from crowdsweep.data.choices import ChoiceCounts, choices_of, counts_against
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._choices import CountedChoices
 from crowdsweep.models._em import (
     SparseConfusions,
     annotator_model,
@@ -91,9 +92,9 @@ class MajorityVote:
 
     def _fit_choices(self, data: TrainingData) -> FitResult:
         choices = choices_of(data.annotations)
-        posterior_of = _majority if self.votes == "hard" else _as_they_are
-        item_probs = posterior_of(choices.shares())
-        counts = counts_against(choices, lambda answers: posterior_of(choices.shares_of_others(answers)))
+        decided: Callable[[ItemProbs], ItemProbs] = _majority if self.votes == "hard" else lambda shares: shares
+        item_probs = decided(choices.shares())
+        counts = counts_against(choices, lambda answers: decided(choices.shares_of_others(answers)))
         annotators = CountedChoices(counts=counts, smoothing=self.smoothing, n_annotators=data.n_annotators)
         crowd = annotators.global_confusion()
         expected = item_probs * crowd[:, 1, 1] + (1.0 - item_probs) * crowd[:, 0, 1]
@@ -103,12 +104,7 @@ class MajorityVote:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VotingAnnotators:
-    """An `AnnotatorModel` whose matrices are counted when one is first asked for: that takes longer than the vote.
-
-    Attributes:
-        annotations: that were counted.
-        vote: how.
-    """
+    """An `AnnotatorModel` whose matrices are counted when one is first asked for: that takes longer than the vote."""
 
     annotations: Annotations
     vote: MajorityVote
@@ -136,8 +132,31 @@ class VotingAnnotators:
         return label_probs
 
 
-def _as_they_are(chosen: ItemProbs) -> ItemProbs:
-    return chosen
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountedChoices:
+    """An `AnnotatorModel` of smoothed counts, for each class two by two; matrices are made when they are asked for.
+
+    Attributes:
+        counts: of the answers, expected under the posterior of the items.
+        smoothing: pseudo-counts in every cell, at least 0; a row without any mass is uniform.
+        n_annotators: declared.
+    """
+
+    counts: ChoiceCounts
+    smoothing: float
+    n_annotators: int
+
+    def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> ClassConfusions:
+        """Returns the row-stochastic matrices of these annotators [n, classes, true, observed]; idle ones answer as the
+        crowd does."""
+        matrices = normalised_rows(self.counts.of(annotators) + self.smoothing)
+        idle = ~np.isin(annotators, self.counts.code)
+        matrices[idle] = self.global_confusion()
+        return matrices
+
+    def global_confusion(self) -> ClassConfusion:
+        """Returns the matrices of all annotators together, counted and smoothed alike [classes, true, observed]."""
+        return normalised_rows(self.counts.pooled() + self.smoothing)
 
 
 def _majority(chosen: ItemProbs) -> ItemProbs:

@@ -41,10 +41,7 @@ class ConstantPredictor:
     """Gives every item the same probabilities."""
 
     probs: ClassProbs
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("constant",)
+    uses = ("constant",)
 
     def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 (contract)
         return np.tile(self.probs, (items.n_items, 1))

@@ -159,7 +159,6 @@ class CoOccurrences:
     """How often columns occur together: on the same item (`crowds.answers`), and there by the same annotator (`pairs`).
 
     Attributes:
-        crowds: the annotations.
         pairs: sparse weights of the answers [pairs of item and annotator, columns].
         given: share of its replica's answered items that show each column: the diagonal of O.
         n_items: items with answers of each column's replica, at least 1.

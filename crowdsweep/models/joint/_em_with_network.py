@@ -94,8 +94,6 @@ class Fitted:
         order: for each class as it is named here, its number in `solution`.
         probs: the classifier's for the training items.
         targets: the last E-step's expected labels; zeros for items without labels.
-        predictor: the classifier.
-        log_likelihoods: of each iteration.
         converged: whether the stop rule was met; where there is none, whether the log-likelihood had converged.
     """
 
@@ -178,7 +176,6 @@ def fit_side_by_side(
     Args:
         settings: of each fit, equal but for `VARIES`.
         data: of each fit; they agree in the numbers of classes and features.
-        contexts: one for each fit.
         crowd_of: makes the crowd of a list of replicas, given the number of each one's fit, and its own number among
             the restarts of that fit.
     """
@@ -343,11 +340,7 @@ class _Run:
         }
 
     def _restore(self) -> None:
-        """Has the restarts go on that a checkpoint has; those that had ended are dropped.
-
-        Raises:
-            CheckpointRefused: it has no state of such a restart.
-        """
+        """Has the restarts go on that a checkpoint has; those that had ended are dropped."""
         replicas, dropped = self._replicas, list[int]()
         for replica, part in enumerate(self._checkpoints):
             if (found := part.found()) is None:
@@ -368,11 +361,7 @@ class _Run:
         replicas.trainer.drop(dropped)
 
     def _fitted_of(self, replica: int, state: State, shape: tuple[int, int]) -> Fitted:
-        """Returns what came out of a restart that had ended.
-
-        Raises:
-            CheckpointRefused: the state is not of such a restart.
-        """
+        """Returns what came out of a restart that had ended."""
         order = checked_array(state, "order", (shape[1],), np.int64)
         if sorted(order) != list(range(shape[1])):
             raise CheckpointRefused(f"expected an order of {shape[1]} classes, got {order}")

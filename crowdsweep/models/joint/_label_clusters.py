@@ -67,7 +67,6 @@ class LabelPoints:
         reduced: a point for each different row of votes and each label.
         weights: how many items each point stands for.
         number: of each item, its row of votes.
-        n_classes: labels.
     """
 
     reduced: Points

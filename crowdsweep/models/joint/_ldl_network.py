@@ -95,9 +95,6 @@ class LdlNetwork:
         """Returns the log-probabilities of all heads.
 
         Args:
-            values: parameters.
-            features: of each row's item.
-            annotators: the embedding of each row's annotator.
             masks: of `dropouts`; None drops nothing.
             kept: probability that a unit stays, which kept units are divided by.
         """
@@ -171,9 +168,6 @@ class LdlNetwork:
         """Returns what these annotators would say of each item, averaged.
 
         Args:
-            values: parameters.
-            features: of the items.
-            annotators: their embeddings.
             head: one of `HEADS`.
             aggregation: `mean` of their distributions, or histogram of the classes they would `vote` for.
         """
@@ -204,10 +198,7 @@ class AnnotatorEnsemble:
     annotators: Float32[np.ndarray, "members annotator_embedding"]
     aggregation: Aggregation
     device: str = "cpu"
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("ensemble", "item_head")
+    uses = ("ensemble", "item_head")
 
     def predict(self, items: Items, use: str) -> ItemProbs:
         """Returns what the annotators would say of each item, averaged."""

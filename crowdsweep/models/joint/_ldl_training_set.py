@@ -35,7 +35,6 @@ class TrainingSet:
         members: annotators of the final ensemble.
         taught: whether each annotator has a row to learn from.
         unseen: annotators that were left out on purpose.
-        weight: of every annotation.
         item_shares, annotator_shares: the histograms y_I and y_A; zeros where an annotator has no row.
         validation: items that the epoch is chosen on, with their label distributions; None where nothing can be spared.
         answers: some answers to validation items.

@@ -14,11 +14,9 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models._cost import MATRIX_PRODUCT, network_weights, passes_over, stopping_share
 from crowdsweep.models.classifier import Classifier
 from crowdsweep.models.contract import DataShape
-from crowdsweep.models.joint._lia_network import (
-    LiaNetwork,
-    describing_network,
-)
+from crowdsweep.models.joint._lia_network import LiaNetwork
 from crowdsweep.models.networks.contract import Network
+from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.training_length import STEPS
 
@@ -98,9 +96,8 @@ def network_for(settings: LiaTraining, data: TrainingData, stream: BuildStream) 
         )
     described = None
     if data.annotator_features is not None:
-        described = describing_network(
-            data.annotator_features.shape[1], settings.annotator_hidden, settings.annotator_embedding
-        )
+        widths = data.annotator_features.shape[1], *settings.annotator_hidden, settings.annotator_embedding
+        described = NamedNetwork(name="describing", network=DenseNetwork(widths=widths))
     shared = settings.shared_trunk
     return LiaNetwork(
         classes=NamedNetwork(

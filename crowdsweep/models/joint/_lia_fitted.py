@@ -33,7 +33,6 @@ class FittedLia:
     Attributes:
         network, snapshot: the shapes and what is in them.
         inputs: what the network reads of the training items.
-        features: of annotators, if they have any.
         answers: that it was trained on.
         code: of each annotator, as it stands in the answers.
         multilabel: whether questions are classes.
@@ -47,10 +46,6 @@ class FittedLia:
     code: Int64[np.ndarray, " annotators"]
     multilabel: bool
     device: str
-
-    def with_answers(self, answers: Answers) -> "FittedLia":
-        """Returns the same with other answers to judge items by."""
-        return replace(self, answers=answers)
 
     @cached_property
     def _values(self) -> Values:
@@ -287,13 +282,7 @@ class FittedLia:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LiaAnnotators:
-    """An `AnnotatorModel`: how annotators answer typical items, of each class by their posterior.
-
-    Attributes:
-        fitted: what is asked.
-        items: who is typical.
-        posterior: of these.
-    """
+    """An `AnnotatorModel`: how annotators answer typical items, of each class by their posterior."""
 
     fitted: FittedLia
     items: Int64[np.ndarray, " typical"]

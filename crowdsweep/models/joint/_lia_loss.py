@@ -53,14 +53,9 @@ class LiaLoss:
         """Lays out the answers.
 
         Args:
-            network: the functions.
-            inputs: what they read of items.
             posterior: of the items, which may change between steps.
-            answers: of each replica.
-            annotators: what is known of who gave them.
             pull: what (log Q)² weighs in the loss of each replica.
             per_answer: whether the classifier's expectation counts once per answer; else once per item.
-            device: of all.
         """
         self._network, self._inputs, self._posterior, self._annotators = network, inputs, posterior, annotators
         self._said = StackedSaid(answers, device)

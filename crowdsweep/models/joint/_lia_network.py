@@ -17,7 +17,6 @@ from crowdsweep.models._answers import BatchAnswers
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Masks
-from crowdsweep.models.networks.dense import DenseNetwork
 from crowdsweep.models.networks.initial import Initialiser, Start, glorot_uniform
 from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.replicas import Parameter
@@ -193,8 +192,3 @@ def standardised(features: AnnotatorFeatures) -> AnnotatorFeatures:
     wide = features.astype(np.float64)
     deviation = wide.std(axis=0)
     return ((wide - wide.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
-
-
-def describing_network(n_features: int, hidden: Sequence[int], width: int) -> NamedNetwork:
-    """Returns the network that makes annotators' vectors of their features."""
-    return NamedNetwork(name="describing", network=DenseNetwork(widths=(n_features, *hidden, width)))

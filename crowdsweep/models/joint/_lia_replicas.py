@@ -1,7 +1,7 @@
 """How LIA is trained: rounds of EM on the answers, then on their marginal likelihood, all replicas side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
@@ -50,9 +50,7 @@ def fit(
     """Fits all data sets, as many at a time as the machine's cache holds.
 
     Args:
-        settings: of all.
         data: all nominal or all multi-label.
-        contexts: of each.
         stream: builds what reads items, with so many outputs.
         labels_unseen: whether it reads items that were not trained on.
 
@@ -75,7 +73,6 @@ class _Crowd:
     """What one replica learns from.
 
     Attributes:
-        data: the whole of it.
         code: of each annotator in the answers: its place in an order that only the answers decide.
         answers: that are trained on.
         validation: answers that decide when training ends; None for none.
@@ -214,11 +211,7 @@ class _Replicas:
         return {**passes, **history, "posterior": posterior, **with_prefix("trainer", self._trainer.state(replica))}
 
     def _restore(self) -> None:
-        """Has the replicas go on that a checkpoint has, all from the same pass; those that had ended are dropped.
-
-        Raises:
-            CheckpointRefused: it has no state of such a replica.
-        """
+        """Has the replicas go on that a checkpoint has, all from the same pass; those that had ended are dropped."""
         dropped: list[int] = []
         for replica, part in enumerate(self._checkpoints):
             if (found := part.found()) is None:
@@ -297,7 +290,8 @@ class _Replicas:
         return fitted.posterior(prior=self._model.estep_prior)
 
     def _result(self, replica: int, history: History[FittedLia], *, labels_unseen: bool) -> FitResult:
-        crowd, end = self._crowds[replica], history.end.with_answers(self._crowds[replica].every)
+        crowd = self._crowds[replica]
+        end = replace(history.end, answers=crowd.every)
         posterior = self._labels(end)
         annotators = end.annotators(posterior)
         return FitResult(
@@ -319,10 +313,7 @@ class LiaPredictor:
     """Labels unseen items with the classifier."""
 
     fitted: FittedLia
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("classifier",)
+    uses = ("classifier",)
 
     def predict(self, items: Items, use: str) -> np.ndarray:  # noqa: ARG002 - there is one use
         """Returns the classifier's probabilities."""

@@ -30,7 +30,6 @@ def log_columns(logits: Distinct, which: Which, label: Which) -> PerClass:
     Args:
         logits: of the annotators who gave the labels.
         which: of them gave each label.
-        label: y of each.
     """
     n_classes = round(logits.shape[1] ** 0.5)
     log_matrices = torch.log_softmax(logits.unflatten(1, (n_classes, n_classes)), dim=1)

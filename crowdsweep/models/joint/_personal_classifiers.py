@@ -182,14 +182,12 @@ class _Labels:
     """The labels of a data set, those of annotators with few labels first, each annotator's one behind the other.
 
     Attributes:
-        inputs: of each item.
         item, label, root: of each label; the root of its weight, above 0.
         code: of each annotator with labels, in that order.
         pointers: where each annotator's labels begin, and the last one's end.
         blocks: of labels, with their products.
         penalty: lambda.
         n_annotators: declared.
-        n_classes: K.
     """
 
     inputs: Inputs

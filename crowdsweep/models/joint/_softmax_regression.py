@@ -91,10 +91,7 @@ class SoftmaxPredictor:
 
     features: FeatureMap
     weights: Weights
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("classifier",)
+    uses = ("classifier",)
 
     def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 - there is one use
         """Returns class probabilities."""

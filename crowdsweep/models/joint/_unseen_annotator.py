@@ -62,7 +62,6 @@ class UnseenAnnotator:
     """An annotator that the fit never saw, inferred from a few answers.
 
     Attributes:
-        ensemble: the trained network.
         embedding: z_A.
         divergences: the mean KL divergence in nats at the start, then after each step that was taken: it falls.
     """
@@ -97,7 +96,6 @@ def infer_annotator(
         ensemble: the predictor of a fit of ldl-nm.
         items: those with answers, at least one, with the features that it was trained on.
         wanted: their label distributions (`head: item`), or the annotator's answers, one-hot (`head: label`).
-        how: it is looked for.
 
     Raises:
         BadInput: there is no item, or not one distribution of the network's classes for each.

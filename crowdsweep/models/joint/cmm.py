@@ -185,9 +185,7 @@ class GroupedAnnotators:
     """Each annotator's matrix is the groups' mean, weighted by how well each group explains the annotator's labels.
 
     Attributes:
-        annotations: of the training items.
         probs: the classifier's.
-        shares, matrices: of the groups.
     """
 
     annotations: Annotations

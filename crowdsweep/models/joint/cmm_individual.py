@@ -160,11 +160,7 @@ class GatedGroups:
         return {name: getattr(self, name).copy() for name in _CHANGING}
 
     def restore(self, state: State) -> None:
-        """Goes on from a state.
-
-        Raises:
-            CheckpointRefused: it is not one of these data.
-        """
+        """Goes on from a state."""
         for name in _CHANGING:
             setattr(self, name, checked_array(state, name, getattr(self, name).shape))
 
@@ -227,7 +223,6 @@ class GatedAnnotators:
     Attributes:
         gates: of the annotators who answered anything; all others have the crowd's shares.
         code: of these annotators, ascending.
-        shares, matrices: of the groups.
         n_annotators: declared.
     """
 

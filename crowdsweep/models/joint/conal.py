@@ -39,16 +39,7 @@ from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelIn
 from crowdsweep.models.end_to_end import EndToEnd, Rows, end_to_end_cost
 from crowdsweep.models.end_to_end_fitted import Trained
 from crowdsweep.models.joint._matrix_rows import confident_logits, confident_rows, log_columns
-from crowdsweep.models.label_likelihood import (
-    Distinct,
-    Labels,
-    PerClass,
-    PerLabel,
-    PerRow,
-    Shared,
-    Which,
-    mixture,
-)
+from crowdsweep.models.label_likelihood import Distinct, Labels, PerClass, PerLabel, PerRow, Shared, Which, mixture
 from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.dense import Dense
 from crowdsweep.models.networks.initial import normal, repeated
@@ -129,7 +120,6 @@ def log_likelihood(
         which: of them gave each label.
         common: logits of each replica's common matrix.
         replica: which replica's each label is.
-        label: y.
     """
     log_sigmoid = torch.nn.functional.logsigmoid
     return torch.logaddexp(

@@ -99,11 +99,9 @@ def log_probs(form: Form, f: PerClass, layers: Distinct, which: Which, label: Wh
     """Returns the log-probability of each label: log softmax of its annotator's layer.
 
     Args:
-        form: of the layers.
         f: of the labelled item; of a certain classifier one-hot.
         layers: of the annotators who gave the labels.
         which: of them gave each label.
-        label: of each.
     """
     own, n_classes = take_rows(layers, which), f.shape[1]
     match form:

@@ -16,7 +16,6 @@ from annotated_types import Ge
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.contract import FitContext, FitResult
 from crowdsweep.models.joint import raykar
-from crowdsweep.models.joint._raykar import fit_raykar
 from crowdsweep.models.joint._softmax_regression import RegressionEM
 
 
@@ -35,7 +34,7 @@ class RaykarPrior:
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         """Runs EM on all data sets."""
-        return fit_raykar(self.em, self.smoothing, data, contexts)
+        return raykar.fit_raykar(self.em, self.smoothing, data, contexts)
 
 
 MODEL = replace(

@@ -232,11 +232,7 @@ class ReplicaCrowd:
         return {**with_prefix("columns", columns_state(self._columns)), "noise": generator_state(self._noise)}
 
     def restore(self, state: State) -> None:
-        """Goes on from a state, between two epochs.
-
-        Raises:
-            CheckpointRefused: it is not one of these data.
-        """
+        """Goes on from a state, between two epochs."""
         self._columns = columns_of(without_prefix(state, "columns"), like=self._columns)
         set_generator(self._noise, state, "noise")
         self.begun = True

@@ -95,8 +95,6 @@ def log_likelihood(product: PerLabel, label: Which, n_classes: int) -> PerClass:
 
     Args:
         product: alpha_t beta'_i.
-        label: y.
-        n_classes: K.
     """
     right, wrong = (torch.nn.functional.logsigmoid(sign * product) for sign in (1.0, -1.0))
     is_right = label[:, None] == torch.arange(n_classes, device=label.device)

@@ -41,7 +41,6 @@ class Auto:
         """Returns the settings of the network for these items.
 
         Args:
-            items: that are to be read.
             sentences: whether one may be chosen that reads whole sentences.
         """
         if items.features is not None or items.text is None:

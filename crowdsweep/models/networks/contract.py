@@ -70,9 +70,7 @@ class Network(Protocol):
         Classes stand before rows, so that a softmax over them runs along memory.
 
         Args:
-            values: parameters.
             inputs: what `inputs` gave; a first axis of 1 is shared by all replicas.
-            masks: of dropout.
 
         Returns:
             A column for each row; where rows are units, for each of their places, row after row.
@@ -86,11 +84,7 @@ class Network(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class WrappedNetwork:
-    """A `Network` that does what another one does; a subclass overrides what differs.
-
-    Attributes:
-        network: the other network.
-    """
+    """A `Network` that does what another one does; a subclass overrides what differs."""
 
     network: Network
 

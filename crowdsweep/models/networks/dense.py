@@ -152,8 +152,6 @@ class DenseNetwork:
         usually), and an item of zeros takes no part. Classes stand before items, so that softmax runs along memory.
 
         Args:
-            values: parameters, in a step.
-            features: of the batch's rows.
             targets: not negative.
             totals: the targets summed over the classes.
             masks: of each hidden layer, of 0 and 1; empty without dropout.
@@ -175,7 +173,6 @@ class DenseNetwork:
         """Writes the gradients of any loss, from its slope in the logits.
 
         Args:
-            values: parameters.
             inputs: of each layer, as `forward` returned them.
             slope: derivatives of each replica's loss by its logits.
             gradient: returns where the gradient of a parameter goes.

@@ -69,9 +69,7 @@ def embedded_network(settings: object, *, n_outputs: int, n_items: int, width: i
 
     Args:
         settings: of what reads the vectors.
-        n_outputs: how many outputs it has.
         n_items: how many items there are at most.
-        width: of a vector.
 
     Raises:
         FitFailed: the settings are of a network that reads something else.

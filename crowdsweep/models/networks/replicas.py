@@ -72,9 +72,6 @@ def replica_chunks(
     many as a cache does.
 
     Args:
-        n_replicas: how many there are.
-        floats_per_replica: parameters of one.
-        device: where they are trained.
         numbers_per_replica: what is held for one beside its parameters (`numbers_held`).
     """
     size = n_replicas
@@ -151,11 +148,7 @@ class ReplicaStack:
         return {**rows, "steps": self.steps[[replica]]}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes one replica from a state.
-
-        Raises:
-            CheckpointRefused: the state does not fit such a replica.
-        """
+        """Resumes one replica from a state."""
         for name, table in {"values": self.flat, "first": self.first, "second": self.second}.items():
             row = checked_array(state, name, (table.shape[1],), np.float32)
             table[replica] = torch.from_numpy(row).to(table.device)

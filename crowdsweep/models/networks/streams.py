@@ -84,11 +84,7 @@ class Shuffler:
         return {"order": generator_state(self._rngs[replica])}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes a replica's stream from a state.
-
-        Raises:
-            CheckpointRefused: the state does not fit.
-        """
+        """Resumes a replica's stream from a state."""
         set_generator(self._rngs[replica], state, "order")
 
     def epoch(self) -> list[Minibatch]:
@@ -158,11 +154,7 @@ class DropoutMasks:
         return {"masks": generator_state(self._rngs[replica])}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes a replica's stream from a state.
-
-        Raises:
-            CheckpointRefused: the state does not fit.
-        """
+        """Resumes a replica's stream from a state."""
         set_generator(self._rngs[replica], state, "masks")
 
     def draw(self, steps: int, rows: int, n_replicas: int) -> Bool[torch.Tensor, "steps replicas rows *shape"]:

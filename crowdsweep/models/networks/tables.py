@@ -24,7 +24,6 @@ class Table:
 
     Attributes:
         width: numbers in a row.
-        start: how rows begin.
         orders: of each replica: its rows in the order in which they are drawn, a permutation that the data decide
             (`_annotator_order.py`), so that nothing depends on how things are numbered. Replicas may differ in their
             number of rows.
@@ -118,11 +117,7 @@ class EmbeddingTables:
         return {**rows, "steps": self.steps[[replica]]}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes one replica from a state.
-
-        Raises:
-            CheckpointRefused: the state does not fit such a replica.
-        """
+        """Resumes one replica from a state."""
         own = self._own(replica)
         for name, table in {"values": self.values, "first": self.first, "second": self.second}.items():
             rows = checked_array(state, name, (own.stop - own.start, table.shape[1]), np.float32)

@@ -84,10 +84,8 @@ class TaggerNetwork:
     """The network, with the vocabularies that it reads by.
 
     Attributes:
-        settings: widths.
         words, letters: of the training tokens.
         longest: tokens of the longest training sentence, which dropout masks are as long as.
-        n_classes: K.
     """
 
     settings: Tagger

@@ -80,9 +80,7 @@ class TextCNNNetwork:
     """The network, with the vocabulary that it reads by.
 
     Attributes:
-        settings: widths and numbers.
         vocabulary: of the training texts.
-        n_classes: K.
     """
 
     settings: TextCNN

@@ -105,7 +105,6 @@ def max_over_time(
         signal: vectors along the rows; zeros where rows are filled up.
         read: 1 where a row has a symbol, else 0.
         filters: `inner` is the filters' width times that of a vector, place after place.
-        bias: of each filter.
     """
     n_replicas, rows, places, width = signal.shape
     window, n_filters = filters.shape[1] // width, filters.shape[2]

@@ -19,7 +19,6 @@ class Step:
 
     Attributes:
         gradients: where the gradients of parameters go, by name.
-        tables: by name.
         touched: rows of tables that the loss took: these alone are moved.
     """
 
@@ -68,7 +67,6 @@ class Values(StackedValues):
         """Returns the rows of a table that these are, each once, and which of them each is; once per step and table.
 
         Args:
-            table: its name.
             index: row numbers of each replica's own table.
             places: where in the batch the replica stands that each of them belongs to.
 

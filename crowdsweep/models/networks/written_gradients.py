@@ -67,7 +67,6 @@ class WithSlopes(torch.autograd.Function):
         """Returns the numbers.
 
         Args:
-            ctx: autograd's.
             made: of the parts [replicas, ...], the numbers [replicas] and their slopes in each part.
             parts: what the numbers are made of.
         """

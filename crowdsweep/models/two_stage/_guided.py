@@ -150,7 +150,6 @@ def guided(module: str, clusters: ModelInfo, version: int = 1) -> ModelInfo:
 
     Args:
         module: `__name__` of the model's file, which has the model's name.
-        clusters: the model of labels alone.
         version: raised with that of the model of labels.
     """
 

@@ -4,13 +4,13 @@
 `Fixed`: `hard-mv` is the majority vote, fixed, its winners, of which `ties` may be chosen, and a classifier's training.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, make_dataclass
 from typing import Any, final
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, Model, ModelInfo, Need
+from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Need
 from crowdsweep.models.two_stage._targets import Targets
 from crowdsweep.models.two_stage._training import CLASSIFIER_SPACE, SecondStage
 
@@ -28,48 +28,40 @@ class Fixed:
 def pair(
     module: str,
     *,
-    title: str,
-    source: str,
     targets: Targets | Fixed,
     training: SecondStage,
     aggregate: Model | Fixed | None = None,
-    needs: frozenset[Need] = READS_FEATURES,
-    predicts_labels: bool = True,
-    space: Mapping[str, Any] = CLASSIFIER_SPACE,
-    cost: Callable[[DataShape, Mapping[str, Any]], float] = training_cost,
-    version: int = 1,
+    **about: Any,
 ) -> ModelInfo:
     """Returns a model that trains a classifier on targets.
 
     Args:
         module: `__name__` of the model's file, which has the model's name.
-        title: one line.
-        source: paper, section, equations.
-        targets: how they are made.
-        training: of the classifier.
-        aggregate: the aggregator that they are made of, if any.
-        needs: see `ModelInfo`.
-        predicts_labels: see `ModelInfo`.
-        space: of the search; the classifier's alone by default.
-        cost: of one fit.
-        version: raised when the same parameters give other numbers.
+        aggregate: the aggregator that the targets are made of, if any.
+        about: of `ModelInfo`, as of `two_stage`.
     """
 
     def fit_batch(model: Any, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
         return model.training.fit(data, contexts, model.targets.stages(model.aggregate, data, contexts))
 
     aggregate = Fixed(None) if aggregate is None else aggregate
-    return two_stage(
-        name_of(module),
-        title,
-        model_class(module, fit_batch, aggregate=aggregate, targets=targets, training=training),
-        source,
-        needs=needs,
-        predicts_labels=predicts_labels,
-        space=space,
-        cost=cost,
-        version=version,
-    )
+    model = model_class(module, fit_batch, aggregate=aggregate, targets=targets, training=training)
+    return two_stage(name=name_of(module), model=model, **about)
+
+
+def two_stage(**about: Any) -> ModelInfo:
+    """Returns what the platform knows of a model whose second stage is a `SecondStage`; `about` comes on top."""
+    usual: dict[str, Any] = {
+        "steps": "epochs",
+        "predicts_labels": True,
+        "needs": READS_FEATURES,
+        "supports": frozenset({"votes", "soft_answers"}),
+        "checkpoints": True,
+        "space": CLASSIFIER_SPACE,
+        "cost": training_cost,
+        "label_symmetric": False,
+    }
+    return ModelInfo(**{**usual, **about})
 
 
 def model_class(module: str, fit_batch: Callable[..., list[FitResult]], **parts: Any) -> type[Any]:
@@ -77,7 +69,6 @@ def model_class(module: str, fit_batch: Callable[..., list[FitResult]], **parts:
 
     Args:
         module: `__name__` of the model's file, where the class is found as `MODEL.model`.
-        fit_batch: its method.
         parts: by the name of their field, with their defaults.
     """
     fixed = {name: part.part for name, part in parts.items() if isinstance(part, Fixed)}
@@ -91,33 +82,3 @@ def model_class(module: str, fit_batch: Callable[..., list[FitResult]], **parts:
 def name_of(module: str) -> str:
     """Returns the name of the model in a file."""
     return module.rpartition(".")[2].replace("_", "-")
-
-
-def two_stage(
-    name: str,
-    title: str,
-    model: type[Any],
-    source: str,
-    *,
-    needs: frozenset[Need] = READS_FEATURES,
-    predicts_labels: bool = True,
-    space: Mapping[str, Any] = CLASSIFIER_SPACE,
-    cost: Callable[[DataShape, Mapping[str, Any]], float] = training_cost,
-    version: int = 1,
-) -> ModelInfo:
-    """Returns what the platform knows of a model whose second stage is a `SecondStage`; see `pair`."""
-    return ModelInfo(
-        name=name,
-        title=title,
-        model=model,
-        steps="epochs",
-        predicts_labels=predicts_labels,
-        source=source,
-        needs=needs,
-        supports=frozenset({"votes", "soft_answers"}),
-        checkpoints=True,
-        space=space,
-        cost=cost,
-        version=version,
-        label_symmetric=False,
-    )

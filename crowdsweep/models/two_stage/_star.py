@@ -89,12 +89,8 @@ def star(
     """Returns an aggregator of whose likeliest classes LIA's network of items learns.
 
     Args:
-        module: `__name__` of the model's file, which has the model's name.
-        title: one line.
-        aggregate: the aggregator.
         space: what is searched of the aggregator.
         item_vectors: whether the network reads a learned vector for each item in place of features.
-        version: raised when the same parameters give other numbers.
     """
     return pair(
         module,

@@ -30,7 +30,6 @@ class Aggregated:
         annotators: how annotators answer, if the aggregation says so.
         annotators_alike: whether, without `annotators`, every annotator is expected to label an item by the class
             probabilities that the classifier gives it; else labels are not predicted.
-        extras: further arrays for the result.
         dev_targets: makes the targets of dev items from their labels; None where labels cannot tell them (gold).
     """
 
@@ -66,8 +65,6 @@ class Targets(Protocol):
 
         Args:
             aggregate: the aggregator, if the model has one.
-            data: the data sets.
-            contexts: of each.
         """
         ...
 
@@ -117,8 +114,6 @@ def gold_targets(data: TrainingData, context: FitContext, otherwise: str) -> Ite
     """Returns one-hot rows of gold; rows of zeros for items without.
 
     Args:
-        data: whose items.
-        context: that brings gold.
         otherwise: what to do where there is none, for the message.
 
     Raises:

@@ -36,7 +36,7 @@ from crowdsweep.arrays import ItemProbs, normalised_rows, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import StackedCrowds, label_probs_of, soft_vote, stack, winners
 from crowdsweep.models.aggregate._coins import coins, right_answers
-from crowdsweep.models.aggregate._rows import AnswersByPair
+from crowdsweep.models.aggregate._rows import AnswersByPair, by_code, sums_of
 from crowdsweep.models.contract import FitContext, FitResult, no_op
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.models.two_stage._pair import two_stage
@@ -76,11 +76,9 @@ class Crowdlab:
             crowds = stack([part.annotations])
             found = weigh(crowds, predicted)
             (own,) = coins(crowds, right_answers(crowds, found.item_probs), self.smoothing)
-            annotator_weight = np.zeros(part.n_annotators)
-            annotator_weight[crowds.annotator_code] = found.weights
             extras = {
                 "annotator_accuracy": own.accuracy,
-                "annotator_weight": annotator_weight,
+                "annotator_weight": by_code(crowds, 0, found.weights),
                 "classifier_weight": np.array([found.model_weight]),
                 "out_of_sample_probs": predicted,
             }
@@ -142,7 +140,6 @@ def weigh(crowds: StackedCrowds, predicted: ItemProbs) -> Weighed:
     """Returns the weighted mean of a classifier's predictions and the answers of one data set. O(A K).
 
     Args:
-        crowds: the annotations.
         predicted: out of sample.
     """
     pairs, item, annotator = AnswersByPair.of(crowds)
@@ -156,7 +153,7 @@ def weigh(crowds: StackedCrowds, predicted: ItemProbs) -> Weighed:
         agreeing, chance_error, model_weight = _against(consensus, votes, predicted, counted)
         weights = np.maximum(1.0 - (1.0 - agreement) / chance_error, _LEAST)
         # An answer says `agreeing` of its label, and the rest of the other classes.
-        chosen = np.stack([_sums(item, label * weights[annotator], crowds.n_items) for label in own.T], axis=1)
+        chosen = np.stack([sums_of(item, label * weights[annotator], crowds.n_items) for label in own.T], axis=1)
         error = (1.0 - agreeing) / max(crowds.n_classes - 1, 1)
         mixed = model_weight * predicted + agreeing * chosen + error * (chosen.sum(axis=1, keepdims=True) - chosen)
         return Weighed(item_probs=normalised_rows(mixed), weights=weights, model_weight=model_weight)
@@ -168,8 +165,8 @@ def weigh(crowds: StackedCrowds, predicted: ItemProbs) -> Weighed:
 
 def _agreement(own: Answers, others: Answers, annotator: np.ndarray, n_annotators: int) -> PerAnnotator:
     """Returns the share of the answers of others, to each annotator's items, that are the annotator's own."""
-    agreeing = _sums(annotator, (own * others).sum(axis=1), n_annotators)
-    total = _sums(annotator, own.sum(axis=1) * others.sum(axis=1), n_annotators)
+    agreeing = sums_of(annotator, (own * others).sum(axis=1), n_annotators)
+    total = sums_of(annotator, own.sum(axis=1) * others.sum(axis=1), n_annotators)
     met = total > 1e-9
     share = ratio(agreeing, np.where(met, total, 0.0), at_zero=0.0)
     return np.where(met, share, share[met].mean() if met.any() else 1.0)
@@ -192,12 +189,8 @@ def _mean(values: Shaped[np.ndarray, " items"], of: Counted) -> float:
     return float(values[of].mean()) if of.any() else 0.0
 
 
-def _sums(code: np.ndarray, values: Float64[np.ndarray, " pairs"], size: int) -> Float64[np.ndarray, " codes"]:
-    return np.bincount(code, weights=values, minlength=size).astype(np.float64, copy=False)
-
-
 MODEL = two_stage(
-    "crowdlab",
+    name="crowdlab",
     title="CROWDLAB: a classifier's predictions and annotators, weighted by what they get right",
     model=Crowdlab,
     source="Goh, Tkachenko and Mueller 2022, section 2",

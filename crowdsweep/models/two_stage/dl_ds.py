@@ -74,7 +74,7 @@ class DLDS:
 
 
 MODEL = two_stage(
-    "dl-ds",
+    name="dl-ds",
     title="Dawid-Skene, then a classifier",
     model=DLDS,
     source="Mena and Nanculef 2019, section 4 (DL-DS)",

@@ -40,9 +40,8 @@ from crowdsweep.models._em import label_probs_of_items
 from crowdsweep.models._soft_targets import TrainingRows
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
 from crowdsweep.models.lazy_torch import torch
-from crowdsweep.models.networks.contract import Network
-from crowdsweep.models.networks.tensors import PerReplica
-from crowdsweep.models.networks.two_heads import TwoHeads, split
+from crowdsweep.models.networks.contract import Network, WrappedNetwork
+from crowdsweep.models.networks.tensors import Inputs, PerReplica, Probs
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.trainer import Loss
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
@@ -120,15 +119,23 @@ class MTL:
 
 
 @final
+@dataclass(frozen=True, kw_only=True)
+class TwoHeads(WrappedNetwork):
+    """A network with 2 K outputs, those of the first head before those of the second; `n_classes` is 2 K."""
+
+    def probabilities(self, values: Values, inputs: Inputs) -> Probs:
+        """Returns the probabilities of both heads, each summing to one."""
+        both = self.network.probabilities(values, inputs).unflatten(2, (2, -1))
+        return (both / both.sum(dim=3, keepdim=True).clamp(min=1e-300)).flatten(2)
+
+
+@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeadsPredictor:
     """Labels items with the first head (`classifier`) or the second (`soft`)."""
 
     both: Predictor
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return ("classifier", "soft")
+    uses = ("classifier", "soft")
 
     def predict(self, items: Items, use: str) -> ItemProbs:
         """Returns one head's probabilities."""
@@ -153,8 +160,11 @@ class HeadsLoss:
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
         wanted, weight = self._rows.wanted(batch)
-        (hard, soft), logits = split(wanted), self._network.logits(values, batch.take(self._rows.inputs), batch)
-        log_p, log_q = (torch.log_softmax(head, dim=1) for head in split(logits))
+        (hard, soft), logits = (
+            wanted.chunk(2, dim=1),
+            self._network.logits(values, batch.take(self._rows.inputs), batch),
+        )
+        log_p, log_q = (torch.log_softmax(head, dim=1) for head in logits.chunk(2, dim=1))
         lost = -(hard * log_p) + self._weight * soft_terms(soft, log_q, self._soft_loss)
         return lost.sum(dim=(1, 2)), weight
 

@@ -75,10 +75,10 @@ class TwoStage:
 
 
 MODEL = two_stage(
-    "two-stage",
-    "Any aggregator, then a classifier",
-    TwoStage,
-    "Folklore; the pairs of Mena and Nanculef 2019, section 4, among them",
+    name="two-stage",
+    title="Any aggregator, then a classifier",
+    model=TwoStage,
+    source="Folklore; the pairs of Mena and Nanculef 2019, section 4, among them",
     space={"aggregate": {"values": ["majority-vote", "multinomial", "one-coin", "dawid-skene"]}, **CLASSIFIER_SPACE},
     version=3,
 )

@@ -43,7 +43,6 @@ class StarterSweep:
     """The starter sweep files of a dataset's folder.
 
     Attributes:
-        dataset: the dataset of the folder.
         chosen: models that fit the dataset, including those that are left out.
         texts: file name → text; the file of the sweep itself is the first.
         notes: sentences on how the dataset was read.
@@ -59,7 +58,6 @@ def begin_with_file(path: Path, guess: Guess, folder: Path, *, normalise: bool) 
     """Writes a file of labels as a dataset's folder, with starter sweep files: all of it, or nothing.
 
     Args:
-        path: the file.
         guess: what it is taken for; without doubts.
         folder: new or empty.
         normalise: whether to join names that differ only in spelling.
@@ -104,7 +102,6 @@ def asked_sweep(
     means.
 
     Args:
-        given: the file, folder or name.
         overrides: as for `load_sweep`.
         tell: receives what the user should know of the choice, as a text; not called where there is nothing.
 

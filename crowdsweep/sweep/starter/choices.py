@@ -69,14 +69,12 @@ class Candidate:
     """A model worth trying.
 
     Attributes:
-        name: name of the model.
         why: the reason, in a few words.
         when: whether the model is tried on data with these facts.
         searched: whether its hyper-parameters matter enough to be searched.
         reads: whether it reads features or texts of items. Where items have neither, the model is not even imported,
             since the import would load torch.
         unseen: whether it predicts items that no fit sees, though it learns from labels alone.
-        params: its hyper-parameters.
     """
 
     name: str
@@ -93,7 +91,6 @@ class Chosen:
     """A candidate on a dataset.
 
     Attributes:
-        candidate: the model.
         search: whether its hyper-parameters are searched.
         seconds: for all of its trials, on one core.
         left_out: why the model is left out; empty where it is not.
@@ -174,7 +171,6 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
     """Returns the facts of a dataset.
 
     Args:
-        dataset: the dataset.
         given: the parameters that it was loaded with.
 
     Raises:
@@ -196,12 +192,7 @@ def facts_of(dataset: CrowdDataset, given: Mapping[str, Scalar]) -> Facts:
 
 
 def choose(facts: Facts, name: str) -> list[Chosen]:
-    """Returns the candidates that fit a dataset, the cheapest first, including those that there is no time for.
-
-    Args:
-        facts: the facts of the dataset.
-        name: the dataset's name.
-    """
+    """Returns the candidates that fit a dataset, the cheapest first, including those that there is no time for."""
     fitting = [one for one in CANDIDATES if one.when(facts) and _can(one, facts, name)]
     costs = {one.name: _seconds(one, facts) for one in fitting}
     fitting.sort(key=lambda one: costs[one.name])

@@ -41,7 +41,6 @@ def sweep_text(
 
     Args:
         folder: the dataset's folder, as the user writes it.
-        facts: the facts of the dataset.
         chosen: the chosen models, including those that are left out.
         dataset: name of the dataset in the sweep file; by default the folder in which the file stands.
         notes: sentences on the dataset's parameters.
