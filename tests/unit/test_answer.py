@@ -79,6 +79,11 @@ def test_many_others_are_counted() -> None:
 def test_the_same_numbers_and_one_seed_are_said() -> None:
     same = answer(trials("a", [0.8] * 3) + trials("b", [0.8] * 3))
     assert same.lead == "Use a: 80.0 % on test items. b gives the same numbers."
+    by_brier = [
+        made_up_trials(model, "d", [{"test_accuracy": 0.8, "test_brier": brier}] * 3)
+        for model, brier in (("a", 0.4), ("b", 0.2), ("c", 0.3))
+    ]
+    assert [score.model for score in answer(sum(by_brier, [])).block.ranked] == ["b", "c", "a"], "not as listed"
     lone = answer(trials("a", [0.8]) + trials("b", [0.7]))
     assert lone.lead == "Use a: 80.0 % on test items. b was not tested against it (one seed only)."
     assert lone.warnings == ("One seed: the variation between seeds is not known. Raise seeds.report.",)
@@ -88,7 +93,7 @@ def test_the_same_numbers_and_one_seed_are_said() -> None:
 @pytest.mark.parametrize(
     ("metric", "value", "said"),
     [
-        ("heldout_loglik", -0.4943, "Use a: 61 % on a held-out answer (log-likelihood -0.494)."),
+        ("heldout_loglik", -0.4943, "Use a: it gives held-out answers a probability of 61 % (log-likelihood -0.494), which is no accuracy."),
         ("test_kl", 0.01234, "Use a: test KL 0.012 nats."),
         ("test_macro_f1", 0.512, "Use a: test macro-F1 51.2 %."),
         ("train_accuracy", 0.512, "Use a: 51.2 % on training items."),
