@@ -8,9 +8,10 @@ Spammers answer without regard to the item: all rows of their confusion matrix a
 of Raykar and Yu (JMLR 2012, section 3.2), the mean squared difference of the rows: 0 for a pure spammer, 1 for a
 perfect annotator. A permutation test (a linear statistic, with its exact mean and variance) says how certain that is.
 It compares how much the others believe an annotator's answers with how much they would believe the same answers,
-assigned to the same items at random. An annotator is a spammer where the answers look randomly assigned, and a likelihood
-ratio says that fewer than half of them are given as the crowd gives its own (`_looks_p`): who is weak, and right more
-often than by chance, is none. Where it could be either, as with a few answers, the verdict is `unclear`.
+assigned to the same items at random. An annotator is a spammer where the answers look randomly assigned, and a
+likelihood ratio says that fewer than half of them are given as the crowd gives its own (`_looks_p`). So an annotator
+who is weak, but more often right than by chance, is hardly ever called one. Where it could be either, as with a few
+answers, the verdict is `unclear`.
 
 An annotator with a systematic error, such as a rater who is always two steps too strict, looks like a spammer in this
 test although the answers depend on the items. So suspects take a second test: whether their answers and the others'

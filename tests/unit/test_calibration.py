@@ -131,7 +131,9 @@ def test_label_says_how_it_calibrated(tmp_path, capsys):
     rows = "".join(f"p{item},w{who},{'yn'[(item + (who == 3)) % 2]}\n" for item in range(20) for who in range(4))
     folder = folder_of(tmp_path / "d", annotations="item,annotator,label\n" + rows)
     assert run_command_line(["label", str(folder), "--model", "one-coin", "--out", str(tmp_path / "o")]) == 0
-    assert "probabilities calibrated: temperature" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "probabilities calibrated: temperature" in printed
+    assert "without gold nothing shows what annotators get wrong alike" in printed
     recipe = yaml.safe_load((tmp_path / "o" / "label.yaml").read_text())
     assert recipe["calibration"]["by"] == "held-out answers"
     assert recipe["calibration"]["temperature"] > 0
