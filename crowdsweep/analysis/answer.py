@@ -76,11 +76,10 @@ def lead(block: DatasetComparison) -> str:
 
 def reached(estimate: Estimate, metric: str) -> str:
     """Returns a model's score in words: `83.7 % ± 1.1 on test items`, `it gives held-out answers a probability of 61 %
-    (…), which is no accuracy`, `test KL 0.573 ± 0.012 nats`."""
+    (…), not an accuracy`, `test KL 0.573 ± 0.012 nats`."""
     if metric == HELDOUT:
-        loglik = show_with_interval(estimate, metric)
-        probability = show_probability(estimate, metric)
-        return f"it gives held-out answers a probability of {probability} (log-likelihood {loglik}), which is no accuracy"
+        probability, loglik = show_probability(estimate, metric), show_with_interval(estimate, metric)
+        return f"it gives held-out answers a probability of {probability} (log-likelihood {loglik}), not an accuracy"
     if metric_kind(metric) == ACCURACY and (split := metric.partition("_")[0]) in _WHERE:
         number = f"{estimate.n_items:,} " if estimate.n_items and split == "train" else ""
         return f"{show_score(estimate, metric)} on {number}{_WHERE[split]}"

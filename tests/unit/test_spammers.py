@@ -49,7 +49,7 @@ def test_answers_that_are_dealt_out_hang_together_as_seldom_as_the_test_says() -
 
 @pytest.mark.parametrize("crowd", ["errors are independent", "one class is rare", "some items are hard"])
 def test_who_is_weak_is_hardly_ever_called_a_spammer(crowd: str) -> None:
-    """Of twenty people who are right in 0.6 to 0.95 where they know the item; half of four spammers at least are found."""
+    """People are right in 0.6 to 0.95 where they know the item; of the spammers half at least are found."""
     weak, found = 0, 0
     for seed in range(3):
         draws = np.random.default_rng(seed)
