@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crowdsweep.analysis.compare import DatasetComparison, ModelScore
+from crowdsweep.analysis.compare import DatasetComparison, ModelScore, tie_breaker
 from crowdsweep.analysis.phrases import collapse, why_unranked
 from crowdsweep.metrics.intervals import Estimate
 from crowdsweep.metrics.metric_table import ACCURACY, HELDOUT, by_held_out, metric_kind
@@ -19,7 +19,7 @@ from crowdsweep.units import listed, show_times
 
 _CHEAPER = 2.0  # a saving is mentioned where the best model costs at least this many times as much
 _NO_COST = 0.05  # seconds per trial below which no saving is mentioned
-_WHERE = {"test": "on test items", "dev": "on dev items", "train": "on training items"}
+_WHERE = {"test": "test items", "dev": "dev items", "train": "training items"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +67,14 @@ def lead(block: DatasetComparison) -> str:
 
 
 def reached(estimate: Estimate, metric: str) -> str:
-    """Returns a model's score in words: `83.7 % ± 1.1 on test items`, `61 % on a held-out answer (…)`, `test KL 0.573 ±
-    0.012 nats`."""
+    """Returns a model's score in words: `83.7 % ± 1.1 on test items`, `it gives held-out answers a probability of 61 %
+    (…), not an accuracy`, `test KL 0.573 ± 0.012 nats`."""
     if metric == HELDOUT:
-        loglik = show_with_interval(estimate, metric)
-        return f"{show_probability(estimate, metric)} on a held-out answer (log-likelihood {loglik})"
+        probability, loglik = show_probability(estimate, metric), show_with_interval(estimate, metric)
+        return f"it gives held-out answers a probability of {probability} (log-likelihood {loglik}), not an accuracy"
     if metric_kind(metric) == ACCURACY and (split := metric.partition("_")[0]) in _WHERE:
-        return f"{show_score(estimate, metric)} {_WHERE[split]}"
+        number = f"{estimate.n_items:,} " if estimate.n_items and split == "train" else ""
+        return f"{show_score(estimate, metric)} on {number}{_WHERE[split]}"
     name, _, unit = readable(metric).partition(", ")
     return f"{name} {show_score(estimate, metric)}" + ("" if is_share(metric) or not unit else f" {unit}")
 
@@ -105,7 +106,7 @@ def _about_others(block: DatasetComparison) -> list[str]:
     alike, worse, untested = by_test(block)
     told: list[str] = []
     if same := [score.model for score in alike if score.beside_best == "the same"]:
-        told.append(f"{listed(same)} {'gives' if len(same) == 1 else 'give'} the same numbers.")
+        told.append(f"{listed(same)} {'gives' if len(same) == 1 else 'give'} the same numbers{_on_these(block)}.")
     if close := [score.model for score in alike if score.beside_best != "the same"]:
         told.append(f"{listed(close)} {not_different(len(close))} from it{_cheaper(block, alike, close)}.")
     elif cheaper := _cheaper(block, alike, []):
@@ -115,6 +116,15 @@ def _about_others(block: DatasetComparison) -> list[str]:
         all_others = f"The {len(names)} others" if len(names) > 4 and len(names) == len(rest) else listed(names)
         told.append(f"{all_others} {_are_worse(block.metric, len(names))}.")
     return told + _about_untested(block, untested)
+
+
+def _on_these(block: DatasetComparison) -> str:
+    """Returns on how many items models give the same numbers, and what ranks them then; empty where it is not known."""
+    best = block.ranked[0]
+    if not (n_items := best.metrics[block.metric].n_items):
+        return ""
+    ranks = tie_breaker(block.metric) in best.metrics
+    return f" on these {n_items:,} items" + ("; their Brier scores rank them" if ranks else "")
 
 
 def not_different(number: int) -> str:

@@ -19,7 +19,7 @@ from crowdsweep.analysis.paired import PairedTest, SeedScores, against_best
 from crowdsweep.analysis.ranks import MeanRanks, mean_ranks
 from crowdsweep.analysis.trial_table import metric_columns
 from crowdsweep.metrics.intervals import Estimate, Varies, estimate
-from crowdsweep.metrics.metric_table import by_held_out, repeats_votes
+from crowdsweep.metrics.metric_table import ACCURACY, by_held_out, metric_kind, repeats_votes
 from crowdsweep.metrics.ranking import ranking_metric
 from crowdsweep.metrics.shown import unsound_words
 from crowdsweep.metrics.wording import goal_of
@@ -268,7 +268,10 @@ def _compare_models(
     }
     sign = -1.0 if goal == "maximize" else 1.0
     of_chosen = [scores[id(cell)] for cell in chosen]
-    able = sorted((s for s in of_chosen if s.scores.by_seed), key=lambda s: sign * s.metrics[metric].mean)
+    able = sorted(
+        (score for score in of_chosen if score.scores.by_seed),
+        key=lambda score: (round(sign * score.metrics[metric].mean, 12), _tie_loss(score, metric)),
+    )
     heldout = references.heldout if by_held_out(metric) else 0.0
     return DatasetComparison(
         dataset=dataset,
@@ -281,6 +284,17 @@ def _compare_models(
         other_points=[scores[id(cell)] for cell in cells if not cell.chosen],
         references=references,
     )
+
+
+def tie_breaker(metric: str) -> str:
+    """Returns the metric that ranks models of the same accuracy, as many are on a few items with gold; empty for other
+    metrics. The Brier score is about the same items, and says how near the models came to erring."""
+    return metric.replace("accuracy", "brier") if metric_kind(metric) == ACCURACY else ""
+
+
+def _tie_loss(score: ModelScore, metric: str) -> float:
+    found = score.metrics.get(tie_breaker(metric))
+    return 0.0 if found is None else found.mean
 
 
 def _score(

@@ -20,6 +20,7 @@ from crowdsweep.record.store_uri import Store
 from crowdsweep.studies.contract import StudyReport
 from crowdsweep.units import listed, show_times
 
+_WORTH_WIDENING = 0.002  # in the metric's units: a fifth of a point, or nats
 _WEAK = 0.5  # a crowd is weak below this value of `CrowdMatrix.above_chance`
 
 
@@ -162,7 +163,22 @@ def _at_the_edge(answer: Answer, searches: Sequence[SearchShown]) -> Iterator[st
         if (search.model, search.place) != (best.model, answer.block.place):
             continue
         ends = [name for name, both in search.ends.items() if name in point and point[name] in both]
+        ends = [name for name in ends if point[name] != 0 and _beats_inside(search, name)]  # nothing lies below 0
         if ends:
             told = [f"{name} {show_value(point[name])}" for name in ends]
             were = "was" if len(told) == 1 else "were"
             yield f"Widen the search of {best.model}: {listed(told, 6)} {were} best at the edge of the space."
+
+
+def _beats_inside(search: SearchShown, name: str) -> bool:
+    """Returns whether the best point at an end of a hyper-parameter's range is worth mentioning: better than those
+    inside by more than `_WORTH_WIDENING`."""
+    sign = 1.0 if search.goal == "maximize" else -1.0
+    known = [
+        (point[name], sign * value)
+        for number, point in search.points.items()
+        if name in point and (value := search.values.get(number)) is not None
+    ]
+    at_end = [value for place, value in known if place in search.ends[name]]
+    inside = [value for place, value in known if place not in search.ends[name]]
+    return not inside or not at_end or max(at_end) - max(inside) > _WORTH_WIDENING

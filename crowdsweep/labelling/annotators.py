@@ -8,9 +8,10 @@ Spammers answer without regard to the item: all rows of their confusion matrix a
 of Raykar and Yu (JMLR 2012, section 3.2), the mean squared difference of the rows: 0 for a pure spammer, 1 for a
 perfect annotator. A permutation test (a linear statistic, with its exact mean and variance) says how certain that is.
 It compares how much the others believe an annotator's answers with how much they would believe the same answers,
-assigned to the same items at random. An annotator is a spammer where the answers look randomly assigned, and hardly
-look like the answers that the crowd would give to these items. Where they could be either, as a few answers always
-could, the verdict is `unclear`.
+assigned to the same items at random. An annotator is a spammer where the answers look randomly assigned, and a
+likelihood ratio says that fewer than half of them are given as the crowd gives its own (`_looks_p`). So an annotator
+who is weak, but more often right than by chance, is hardly ever called one. Where it could be either, as with a few
+answers, the verdict is `unclear`.
 
 An annotator with a systematic error, such as a rater who is always two steps too strict, looks like a spammer in this
 test although the answers depend on the items. So suspects take a second test: whether their answers and the others'
@@ -31,7 +32,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy import stats
 
-from crowdsweep.arrays import Confusions, ItemProbs, normalised_rows, ratio
+from crowdsweep.arrays import Confusions, ItemProbs, floored_log, normalised_rows, ratio
 from crowdsweep.labelling.accuracies import accuracies
 from crowdsweep.labelling.crowd import Crowd, learned_matrices
 from crowdsweep.labelling.leave_one_out import Answers, Codes
@@ -40,7 +41,9 @@ from crowdsweep.labelling.next_items import gains
 SURE = 0.005  # p below which answers count as dependent on the items: one of two hundred spammers slips through
 _ROUNDING = 1e-9  # rounding error of the others' posterior of an item
 _NO_DIRECTION = 0.05  # of the largest singular value; a direction that varies less rests on one or two answers
-RARELY = 0.02  # how often an annotator with the pooled confusion matrix may look like a spammer
+RARELY = 0.02  # how often an annotator who looks at half of the items may seem to look at fewer
+_LOOKS = 0.5
+_SHARES = np.linspace(0.0, 1.0, 11)  # of answers that are given as the crowd gives its own
 
 Column = Float64[np.ndarray, " annotators"]
 
@@ -61,7 +64,7 @@ class AnnotatorFacts:
         bits: information of one label about an item's class, at least 0.
         p: p-value of the hypothesis that answers do not depend on the items; the smaller p-value where both tests were
             made.
-        below_crowd: p-value of the hypothesis that answers depend on the items no less than the crowd's would.
+        looks: p-value of the hypothesis that at least half of the answers are given as the crowd gives its own.
         cell: int64 [cells, 3]: annotator, true class, answer given; all cells of the confusion matrices with an answer.
         expected: float64 [cells], expected number of answers in each cell.
     """
@@ -76,14 +79,14 @@ class AnnotatorFacts:
     score: Column
     bits: Column
     p: Column
-    below_crowd: Column
+    looks: Column
     cell: Int64[np.ndarray, "cells 3"]
     expected: Float64[np.ndarray, " cells"]
 
     @property
     def spammer(self) -> list[str]:
         """`yes`, `no` or `unclear` for each annotator."""
-        return np.where(self.p < SURE, "no", np.where(self.below_crowd < RARELY, "yes", "unclear")).tolist()
+        return np.where(self.p < SURE, "no", np.where(self.looks < RARELY, "yes", "unclear")).tolist()
 
 
 def annotator_facts(chunks: Callable[[], Iterable[Answers]], crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
@@ -108,13 +111,12 @@ def _facts(part: Answers, crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
     n_answers = np.bincount(part.place, minlength=len(part.code))
     weight = part.sums(part.weight)
     as_crowd = part.others @ crowd.matrix
-    by_crowd = _permutation_z(part, (part.others * as_crowd).sum(axis=1), part.sums(as_crowd) / n_answers[:, None])
     standing = _permutation_z(part, believed, part.sums(given_shares) / n_answers[:, None])
     matrices, expected = learned_matrices(part, crowd.matrix)
     wrong = ((part.others @ crowd.errors) * given_shares).sum(axis=1)
     accuracy, low, high = accuracies(part.place, believed, wrong, part.weight, 1.0 / crowd.temperature)
-    p, below_crowd = 2.0 * stats.norm.sf(np.abs(standing)), stats.norm.sf(by_crowd - standing)
-    for doubted in np.flatnonzero((p >= SURE) & (below_crowd < RARELY)):
+    p, looks = 2.0 * stats.norm.sf(np.abs(standing)), _looks_p(part, (as_crowd * given_shares).sum(axis=1))
+    for doubted in np.flatnonzero((p >= SURE) & (looks < RARELY)):
         its = slice(*np.searchsorted(part.place, [doubted, doubted + 1]))
         p[doubted] = min(p[doubted], _association_p(part.others[its], given_shares[its]))
     place, true, given = np.nonzero(expected)
@@ -131,7 +133,7 @@ def _facts(part: Answers, crowd: Crowd, shares: ItemProbs) -> AnnotatorFacts:
         score=spammer_scores(matrices),
         bits=gains(shares, _shrunk(expected, accuracy, crowd)).sum(axis=1),
         p=p,
-        below_crowd=below_crowd,
+        looks=looks,
         cell=np.stack([part.code[place], true, given], axis=1),
         expected=expected[place, true, given],
     )
@@ -176,6 +178,22 @@ def _permutation_z(
     variance = n / np.maximum(n - 1, 1) * answers.sums((share * away**2).sum(axis=1))
     variance[variance < n * _ROUNDING**2] = 0.0  # where no item has another's answer, all answers are believed alike
     return ratio(answers.sums(believed) - n * mean, np.sqrt(variance), at_zero=0.0)
+
+
+def _looks_p(answers: Answers, by_crowd: Float64[np.ndarray, " rows"]) -> Column:
+    """Returns the p-value of the hypothesis that each annotator gives at least half of the answers as the crowd does,
+    and the others without looking at the items: a likelihood ratio, with its asymptotic distribution.
+
+    Args:
+        by_crowd: probability of each answer if it is given as the crowd gives its own.
+    """
+    own = answers.sums(answers.shares) / answers.sums(np.ones(len(answers.place)))[:, None]
+    by_chance = (own[answers.place] * answers.shares).sum(axis=1)
+    likelihood = np.stack(
+        [answers.sums(floored_log(share * by_crowd + (1.0 - share) * by_chance)) for share in _SHARES], axis=1
+    )
+    half = likelihood[:, _SHARES >= _LOOKS].max(axis=1)
+    return stats.norm.sf(np.sqrt(2.0 * (likelihood.max(axis=1) - half)))
 
 
 def _association_p(believed: Float64[np.ndarray, "rows answers"], given: Float64[np.ndarray, "rows answers"]) -> float:

@@ -3,7 +3,7 @@
 The temperature and the pseudo-count (`temperature`) are chosen by gold where enough items have both gold and answers.
 Elsewhere they are chosen by held-out answers: the model is fitted once more, without a tenth of the answers. If it has
 a classifier, that fit also misses all answers of a tenth of the items. Only unseen items show how sure a classifier is
-of unseen items.
+of unseen items. Gold of fewer items then moves what held-out answers chose, the further the more of it there is.
 
 Errors that all annotators share do not show in held-out answers. On public datasets, of the labels to which models of
 crowds give more than 0.99, nine in ten are right. So a share of every probability is attributed to luck and spread
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data import splits
@@ -38,13 +38,14 @@ from crowdsweep.seeds import SeedStream
 
 LUCK = 0.03
 HELD_OUT = 0.1
-ENOUGH_GOLD = 30  # items with gold and answers, from which on gold calibrates the probabilities
+ENOUGH_GOLD = 30  # items with gold and answers, from which on gold alone calibrates the probabilities
+_AROUND = 0.5  # how far, in logarithms, the temperature by gold may lie from that by held-out answers
 _SMOOTHING = 0.5
 _FOR_SMOOTHING = 2.0  # log-likelihood that the pseudo-count must cost before it is left out
 _LUCKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 _MOST_ROWS, _MOST_NUMBERS = 50_000, 20_000_000
 
-Source = Literal["gold", "held-out answers", "nothing"]
+Source = Literal["gold", "gold and held-out answers", "held-out answers", "nothing"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class Calibration:
         smoothing: pseudo-count that is added to an item's answers for each class.
         luck: share of each probability that is spread evenly over the classes.
         by: what the calibration was chosen by.
-        rows: number of items with gold, or of held-out answers, that it was chosen by.
+        rows: number of items with gold, else of held-out answers, that it was chosen by.
     """
 
     temperature: float = 1.0
@@ -85,11 +86,15 @@ class Calibration:
     def words(self) -> str:
         """Returns a description of the calibration in one line."""
         found = f"temperature {self.temperature:.2f}, and {self.luck:.1%} of each spread evenly over the classes"
-        one, many = {"gold": ("item", "items"), "held-out answers": ("answer", "answers")}.get(self.by, ("", ""))
-        if not one:
+        if self.by == "nothing":
             return f"{found}; there was nothing to choose on"
-        noun = one if self.rows == 1 else many
-        return f"{found}; chosen on {self.rows:,} " + (f"{noun} with gold" if self.by == "gold" else f"held-out {noun}")
+        plural = "" if self.rows == 1 else "s"
+        rows = (
+            f"{self.rows:,} item{plural} with gold" if "gold" in self.by else f"{self.rows:,} held-out answer{plural}"
+        )
+        return f"{found}; chosen on {rows}" + (
+            " and held-out answers" if self.by == "gold and held-out answers" else ""
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,15 +106,16 @@ class Calibrations:
 
 
 def calibrate(fitted: Fitted) -> Calibrations:
-    """Chooses how a model's probabilities are calibrated; fits the model once more where gold does not decide."""
-    answered = unseen = None
-    if not fitted.saw_gold:
-        answered, unseen = _by_gold(fitted)
-    if answered is None or (unseen is None and fitted.predictors):
+    """Chooses how a model's probabilities are calibrated; fits the model once more where gold alone does not decide."""
+    of_answered, of_unseen = (None, None) if fitted.saw_gold else _with_gold(fitted)
+    enough, enough_unseen = (one is not None and one.n_items >= ENOUGH_GOLD for one in (of_answered, of_unseen))
+    held_out: tuple[Unseen | None, Unseen | None] = (None, None)
+    if not enough or (fitted.predictors and not enough_unseen):
         held_out = _held_out(fitted)
-        answered = answered or _chosen(held_out[0], "held-out answers", smooth=True)
-        unseen = unseen or _chosen(held_out[1], "held-out answers", smooth=False)
-    return Calibrations(answered=answered, unseen=unseen or Calibration())
+    return Calibrations(
+        answered=_by_gold(of_answered, None if enough else _chosen(held_out[0], smooth=True)),
+        unseen=_by_gold(of_unseen, None if enough_unseen else _chosen(held_out[1], smooth=False)),
+    )
 
 
 def answers_per_item(annotations: Annotations, *, multilabel: bool) -> Float64[np.ndarray, " items"]:
@@ -120,42 +126,69 @@ def answers_per_item(annotations: Annotations, *, multilabel: bool) -> Float64[n
     return np.bincount(item, minlength=annotations.n_items).astype(np.float64)
 
 
-def _by_gold(fitted: Fitted) -> tuple[Calibration | None, Calibration | None]:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _WithGold:
+    """Items with gold: float64 [rows, answers] `probs` of their questions, the right answer `label` of each question,
+    and the number of answers behind each row."""
+
+    n_items: int
+    probs: ItemProbs
+    label: Int64[np.ndarray, " rows"]
+    n_answers: Float64[np.ndarray, " rows"]
+
+
+def _with_gold(fitted: Fitted) -> tuple[_WithGold | None, _WithGold | None]:
+    """Returns the items with gold and answers, and those with gold that only a classifier labels; None for none."""
     dataset, multilabel = fitted.dataset, fitted.training.scale == "multilabel"
     has_gold = np.zeros(dataset.items.n_items, dtype=bool)
     has_gold[dataset.gold.item] = True
     answers = answers_per_item(dataset.annotations, multilabel=multilabel)
     known = np.flatnonzero(has_gold[fitted.code] & (answers[fitted.code] > 0))
-    answered = unseen = None
-    if len(known) >= ENOUGH_GOLD:
-        code = fitted.code[known]
-        answered = _fitting_gold(fitted, code, fitted.item_probs[known], answers[code], smooth=True)
     others = np.setdiff1d(np.flatnonzero(has_gold), fitted.code)
-    if len(others) >= ENOUGH_GOLD and fitted.predictors:
+    answered = unseen = None
+    if len(known):
+        answered = _gold_rows(fitted, fitted.code[known], fitted.item_probs[known], answers[fitted.code[known]])
+    if len(others) and fitted.predictors:
         probs: ItemProbs = np.mean(fitted.predictions(dataset.items.take(others)), axis=0)
-        unseen = _fitting_gold(fitted, others, probs, np.ones(len(others)), smooth=False)
+        unseen = _gold_rows(fitted, others, probs, np.ones(len(others)))
     return answered, unseen
 
 
-def _fitting_gold(
-    fitted: Fitted, code: np.ndarray, probs: ItemProbs, n_answers: np.ndarray, *, smooth: bool
-) -> Calibration:
-    """Returns the calibration with the highest posterior given the gold of these items. The priors are those used
-    elsewhere."""
+def _gold_rows(fitted: Fitted, code: np.ndarray, probs: ItemProbs, n_answers: np.ndarray) -> _WithGold:
     dataset = fitted.dataset
     gold = dataset.gold.of_items(code, dataset.items.n_items)
-    if fitted.training.scale == "multilabel":
-        applies = np.zeros(probs.shape, dtype=np.int64)
-        applies[gold.positive().item, gold.positive().label] = 1
-        known = gold.known_classes(*probs.shape).reshape(-1)
-        rows, label = as_binary(probs)[known], applies.reshape(-1)[known]
-        counts = np.repeat(n_answers, probs.shape[1])[known]
-    else:
-        rows, label, counts = probs[gold.item], gold.label.astype(np.int64), n_answers[gold.item]
+    if fitted.training.scale != "multilabel":
+        label = gold.label.astype(np.int64)
+        return _WithGold(n_items=len(code), probs=probs[gold.item], label=label, n_answers=n_answers[gold.item])
+    applies = np.zeros(probs.shape, dtype=np.int64)
+    applies[gold.positive().item, gold.positive().label] = 1
+    known = gold.known_classes(*probs.shape).reshape(-1)
+    return _WithGold(
+        n_items=len(code),
+        probs=as_binary(probs)[known],
+        label=applies.reshape(-1)[known],
+        n_answers=np.repeat(n_answers, probs.shape[1])[known],
+    )
+
+
+def _by_gold(gold: _WithGold | None, held_out: Calibration | None) -> Calibration:
+    """Returns the calibration with the highest posterior given gold.
+
+    Args:
+        gold: items with gold; None for none.
+        held_out: the calibration by held-out answers, around which little gold is heard; None where gold is enough. The
+            prior is then that of held-out answers.
+    """
+    if gold is None:
+        return held_out or Calibration()
+    by_answers = held_out is not None and held_out.by != "nothing"
+    around = prior(held_out.temperature, _AROUND) if held_out is not None and by_answers else prior(1.0, 1.0)
+    smoothings = (_SMOOTHING, 0.0) if held_out is None else (held_out.smoothing,)
     best, found = -np.inf, Calibration()
-    for smoothing in (_SMOOTHING, 0.0) if smooth else (0.0,):
-        for temperature, known_before in zip(TEMPERATURES.tolist(), prior(1.0, 1.0).tolist(), strict=True):
-            right = tempered(rows, counts, temperature, smoothing)[np.arange(len(rows)), label]
+    for smoothing in smoothings:
+        for temperature, known_before in zip(TEMPERATURES.tolist(), around.tolist(), strict=True):
+            rows = tempered(gold.probs, gold.n_answers, temperature, smoothing)
+            right = rows[np.arange(len(rows)), gold.label]
             for luck in _LUCKS:
                 lucky = (1.0 - luck) * right + luck / rows.shape[1]
                 # Luck has a normal prior in its logarithm, around `LUCK` and one wide, as the temperature has around 1.
@@ -163,19 +196,26 @@ def _fitting_gold(
                 if (score := float(floored_log(lucky).sum()) + before) > best:
                     best = score
                     found = Calibration(
-                        temperature=temperature, smoothing=smoothing, luck=luck, by="gold", rows=len(code)
+                        temperature=temperature,
+                        smoothing=smoothing,
+                        luck=luck,
+                        by="gold and held-out answers" if by_answers else "gold",
+                        rows=gold.n_items,
                     )
     return found
 
 
-def _chosen(unseen: Unseen | None, by: Source, *, smooth: bool) -> Calibration:
+def _chosen(unseen: Unseen | None, *, smooth: bool) -> Calibration:
     if unseen is None or not len(unseen.answer):
         return Calibration(smoothing=_SMOOTHING if smooth else 0.0)
     rows = unseen.thinned(_most_rows(unseen.probs.shape[1]))
     found = {smoothing: curve(rows, smoothing) for smoothing in ((_SMOOTHING, 0.0) if smooth else (0.0,))}
     best = max(found, key=lambda one: (found[one] + prior(1.0, 1.0)).max() + (_FOR_SMOOTHING if one else 0.0))
     return Calibration(
-        temperature=mean_temperature(found[best]), smoothing=best, by=by, rows=unseen.total or len(unseen.answer)
+        temperature=mean_temperature(found[best]),
+        smoothing=best,
+        by="held-out answers",
+        rows=unseen.total or len(unseen.answer),
     )
 
 

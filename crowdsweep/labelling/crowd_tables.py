@@ -29,6 +29,10 @@ from crowdsweep.record.flags import flag_words
 from crowdsweep.trial.flags import flags_of
 
 _ACCURACY = 0.75  # of an annotator of whom nothing is known
+_WITHOUT_GOLD = (
+    "without gold nothing shows what annotators get wrong alike: labels, and annotators, may be right less often than "
+    "is said; gold of 30 items drawn at random would show by how much"
+)
 _ALIKE = 0.05  # largest mean total variation between labels and the posteriors by matrices and answers
 _MOST_ASKED = 100_000  # items for which annotators to ask are named: the others gain less anyway
 
@@ -69,7 +73,7 @@ def crowd_tables(labelled: Labelled) -> CrowdTables:
     chunks = leave_one_out_answers(questions, matrices)
     crowd = crowd_of(chunks, questions.n_answers)
     item_gains = gains(believed.posterior, crowd.matrix)
-    notes = [_flagged(fitted)]
+    notes = [_flagged(fitted), _without_gold(labelled)]
     if witness is None:
         next_items = _next_table(fitted, item_gains, None, ())
         return CrowdTables(annotators=None, confusion=None, next_items=next_items, notes=list(filter(None, notes)))
@@ -101,10 +105,16 @@ def _flagged(fitted: Fitted) -> str:
     return f"do not use these labels: {fitted.model} {flag_words(flags)}; take another --model, or add answers"
 
 
+def _without_gold(labelled: Labelled) -> str:
+    """Returns what no answer shows, where no gold was there to calibrate probabilities or to train on; else empty."""
+    return "" if labelled.fitted.saw_gold or "gold" in labelled.calibrations.answered.by else _WITHOUT_GOLD
+
+
 def _of_many_classes(labelled: Labelled) -> CrowdTables:
     """Returns the tables that need no matrices of classes × classes (`labelling.many_classes`)."""
     fitted, dataset = labelled.fitted, labelled.dataset
     annotations = fitted.training.annotations
+    notes = list(filter(None, [NOTE, _without_gold(labelled)]))
 
     def gain(accuracy: float) -> Float64[np.ndarray, " items"]:
         parts = chunks(len(fitted.code), dataset.n_classes, CHUNK_ENTRIES)
@@ -112,7 +122,7 @@ def _of_many_classes(labelled: Labelled) -> CrowdTables:
 
     if annotations.anonymous:  # an annotator of whom nothing is known
         next_items = _next_table(fitted, gain(_ACCURACY), None, ())
-        return CrowdTables(annotators=None, confusion=None, next_items=next_items, notes=[NOTE])
+        return CrowdTables(annotators=None, confusion=None, next_items=next_items, notes=notes)
     found = one_coins(annotations)
     item_gains = gain(float(np.average(found.accuracy, weights=found.answers)))
     against = gold_of_annotators(fitted, questions_of(annotations, fitted.item_probs, multilabel=False), found.code)
@@ -128,7 +138,7 @@ def _of_many_classes(labelled: Labelled) -> CrowdTables:
         annotators=pa.Table.from_pydict(annotators),
         confusion=None,
         next_items=_next_table(fitted, item_gains, None, ()),
-        notes=[NOTE],
+        notes=notes,
     )
 
 

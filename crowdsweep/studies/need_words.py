@@ -63,7 +63,9 @@ def need_sentence(group: Group, model: str, need: Need, tolerance: float) -> str
             return f"{start} was fitted to all labels only: {full}{by}."
         rest = "; its fits to numbers between are not sound" if need.unsound_above else ""
         gain = f"{_gain(group.metric, need.last_gain)} from {need.most} to {_all(group)}"
-        return f"{start} is not saturated: {gain}{by}{rest}."
+        if _still_helps(need.last_gain, tolerance):
+            return f"{start} is not saturated: {gain}{by}{rest}."
+        return f"{start}: whether it is saturated is not settled: {gain}, and may be chance{by}{rest}."
     within = f"within {amount_words(group.metric, tolerance)} of what it reaches with {_all(group)} ({full}){by}"
     noun = "label" if need.enough == 1 else "labels"
     between = how_sure(need.enough, need.possibly, need.surely or inf, group)
@@ -84,7 +86,7 @@ def worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -
         return {}
     gain, amount = need.last_gain, amount_words(group.metric, tolerance)
     gain_words = f"{_gain(group.metric, gain)} from {need.most} labels per item to {_all(group)}"
-    if gain.low is not None and gain.low > 0 and gain.mean > tolerance:
+    if _still_helps(gain, tolerance):
         sentence = f"More labels still help on these items: {name} gains {gain_words}."
     elif need.surely is not None:
         noun = "label" if need.surely == 1 else "labels"
@@ -95,6 +97,11 @@ def worth_labelling(group: Group, needs: Mapping[str, Need], tolerance: float) -
     else:
         sentence = f"Whether more labels would help {name} is not settled: {gain_words}, and may be chance."
     return {group.dataset: sentence}
+
+
+def _still_helps(gain: Estimate, tolerance: float) -> bool:
+    """Returns whether the last labels brought more than chance would, and more than the tolerance."""
+    return gain.low is not None and gain.low > 0 and gain.mean > tolerance
 
 
 def _all(group: Group) -> str:

@@ -5,11 +5,13 @@ get the same numbers as they would have alone. An interrupt, and an exception ou
 """
 
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 
@@ -190,10 +192,15 @@ def run_batch(
 
 
 def look_up_models(specs: Sequence[TrialSpec]) -> None:
-    """Imports the models of trials ahead of time; a model that cannot be imported fails its trials later."""
+    """Imports the models of trials ahead of time, and what their fits and scores would import late: seconds that the
+    first trial of a process would be said to cost. What cannot be imported fails trials later."""
     for name in {spec.model for spec in specs}:
         with suppress(ModelFault):
             guarded(registered.model_info)(name)
+    late = ["scipy.optimize"] + ["torch"] * ("crowdsweep.models.lazy_torch" in sys.modules)
+    with suppress(Exception):
+        for module in late:
+            import_module(module)
 
 
 def _varied_by(name: str) -> frozenset[str]:

@@ -79,6 +79,12 @@ def test_many_others_are_counted() -> None:
 def test_the_same_numbers_and_one_seed_are_said() -> None:
     same = answer(trials("a", [0.8] * 3) + trials("b", [0.8] * 3))
     assert same.lead == "Use a: 80.0 % on test items. b gives the same numbers."
+    by_brier = [
+        event
+        for model, brier in (("a", 0.4), ("b", 0.2), ("c", 0.3))
+        for event in made_up_trials(model, "d", [{"test_accuracy": 0.8, "test_brier": brier}] * 3)
+    ]
+    assert [score.model for score in answer(by_brier).block.ranked] == ["b", "c", "a"], "not as listed"
     lone = answer(trials("a", [0.8]) + trials("b", [0.7]))
     assert lone.lead == "Use a: 80.0 % on test items. b was not tested against it (one seed only)."
     assert lone.warnings == ("One seed: the variation between seeds is not known. Raise seeds.report.",)
@@ -88,7 +94,11 @@ def test_the_same_numbers_and_one_seed_are_said() -> None:
 @pytest.mark.parametrize(
     ("metric", "value", "said"),
     [
-        ("heldout_loglik", -0.4943, "Use a: 61 % on a held-out answer (log-likelihood -0.494)."),
+        (
+            "heldout_loglik",
+            -0.4943,
+            "Use a: it gives held-out answers a probability of 61 % (log-likelihood -0.494), not an accuracy.",
+        ),
         ("test_kl", 0.01234, "Use a: test KL 0.012 nats."),
         ("test_macro_f1", 0.512, "Use a: test macro-F1 51.2 %."),
         ("train_accuracy", 0.512, "Use a: 51.2 % on training items."),
@@ -182,12 +192,13 @@ def test_a_best_value_at_the_end_of_its_range_is_told() -> None:
     models = [{"name": "cmm", "label": "cmm", "params": {}, "search": {"groups": {"min": 1, "max": 3}}}]
     found = CellRecord(key="s", label="cmm", dataset="d", metric="dev_accuracy", goal="maximize", points=2)
 
-    def told(groups: int) -> list[str]:
-        events = made_up_search("s", "cmm", "d", [{"groups": groups}], [0.8], [0])
+    def told(groups: int, inside: float = 0.7) -> list[str]:
+        events = made_up_search("s", "cmm", "d", [{"groups": groups}, {"groups": 2}], [0.8, inside], [0])
         events += trials("cmm", BEST, point={"groups": groups}, search="s")
         return steps(events, models=models, searches=[found])[1:]
 
     assert told(3) == ["Widen the search of cmm: groups 3 was best at the edge of the space."]
+    assert told(3, inside=0.799) == [], "a tenth of a point is no reason"
     assert told(2) == []
 
 

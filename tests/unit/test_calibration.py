@@ -79,11 +79,44 @@ def test_written_probabilities_are_better_than_raw_ones():
 
 
 def test_gold_decides_where_there_is_enough():
-    for gold, by in ((ENOUGH_GOLD - 1, "held-out answers"), (ENOUGH_GOLD + 30, "gold")):
+    for gold, by in ((0, "held-out answers"), (1, "gold and held-out answers"), (ENOUGH_GOLD + 30, "gold")):
         _, data = erring_alike(gold=gold)
         found = calibrate(fit_everything("one-coin", {}, data, {}, n_seeds=1)).answered
         assert found.by == by
     assert (found.rows, found.temperature > 1) == (gold, True)
+
+
+def wrong_alike(seed, share):
+    """Twelve annotators, right in 0.85, but all wrong in the same way on this share of the items; twenty with gold."""
+    random = np.random.default_rng(seed)
+    truth, n_items = random.integers(0, 3, 400), 400
+    seems = np.where(random.random(n_items) < share, (truth + 1) % 3, truth)
+    item = np.repeat(np.arange(n_items), 5)
+    annotator = np.concatenate([random.choice(12, 5, replace=False) for _ in range(n_items)])
+    label = np.where(random.random(len(item)) < 0.85, seems[item], random.integers(0, 3, len(item)))
+    rows = Annotations.of(item=item, annotator=annotator, label=label, n_items=n_items, n_annotators=12, n_classes=3)
+    known = np.sort(random.choice(n_items, 20, replace=False)).astype(np.int32)
+    return truth, replace(
+        erring_alike(n_items)[1],
+        annotations=rows,
+        gold=Gold(item=known, label=truth[known].astype(np.int32)),
+        annotator_names=[f"a{code}" for code in range(12)],
+        class_names=("a", "b", "c"),
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25])
+def test_gold_of_a_few_items_moves_what_is_said_of_the_others(share):
+    """Towards what is true of them, whether they are surer than held-out answers show, or all wrong alike."""
+    away = {"few": 0.0, "none": 0.0}
+    for seed in range(4):
+        truth, data = wrong_alike(seed, share)
+        others = np.setdiff1d(np.arange(len(truth)), data.gold.item)
+        for gold in away:
+            kept = data if gold == "few" else replace(data, gold=Gold(item=truth[:0].astype(np.int32), label=truth[:0]))
+            probs = labelled_items(fit_everything("dawid-skene", {}, kept, {}, n_seeds=1)).probs[others]
+            away[gold] += abs(probs.max(axis=1).mean() - (probs.argmax(axis=1) == truth[others]).mean()) / 4
+    assert away["few"] < 0.75 * away["none"]
 
 
 def test_one_answer_an_item_leaves_nothing_to_choose_by():
@@ -98,7 +131,9 @@ def test_label_says_how_it_calibrated(tmp_path, capsys):
     rows = "".join(f"p{item},w{who},{'yn'[(item + (who == 3)) % 2]}\n" for item in range(20) for who in range(4))
     folder = folder_of(tmp_path / "d", annotations="item,annotator,label\n" + rows)
     assert run_command_line(["label", str(folder), "--model", "one-coin", "--out", str(tmp_path / "o")]) == 0
-    assert "probabilities calibrated: temperature" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "probabilities calibrated: temperature" in printed
+    assert "without gold nothing shows what annotators get wrong alike" in printed
     recipe = yaml.safe_load((tmp_path / "o" / "label.yaml").read_text())
     assert recipe["calibration"]["by"] == "held-out answers"
     assert recipe["calibration"]["temperature"] > 0
@@ -109,6 +144,7 @@ def test_label_says_how_it_calibrated(tmp_path, capsys):
     [
         ("gold", 1, "chosen on 1 item with gold"),
         ("gold", 1200, "chosen on 1,200 items with gold"),
+        ("gold and held-out answers", 9, "chosen on 9 items with gold and held-out answers"),
         ("held-out answers", 1, "chosen on 1 held-out answer"),
         ("held-out answers", 20, "chosen on 20 held-out answers"),
         ("nothing", 0, "there was nothing to choose on"),

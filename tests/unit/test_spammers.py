@@ -45,3 +45,25 @@ def test_answers_that_are_dealt_out_hang_together_as_seldom_as_the_test_says() -
     assert np.mean(np.array(found) < 0.005) < 0.012
     assert _association_p(np.full((9, 3), 1 / 3), np.eye(3)[[0, 1, 2] * 3]) == 1.0
     assert _association_p(np.eye(3)[[0, 1, 2] * 3], np.eye(3)[[0] * 9]) == 1.0
+
+
+@pytest.mark.parametrize("crowd", ["errors are independent", "one class is rare", "some items are hard"])
+def test_who_is_weak_is_hardly_ever_called_a_spammer(crowd: str) -> None:
+    """People are right in 0.6 to 0.95 where they know the item; of the spammers half at least are found."""
+    weak, found = 0, 0
+    for seed in range(3):
+        draws = np.random.default_rng(seed)
+        truth = draws.choice(3, 400, p=(0.9, 0.05, 0.05) if crowd == "one class is rare" else (1 / 3,) * 3)
+        known = draws.beta(2, 0.7, 400) if crowd == "some items are hard" else np.ones(400)
+        able = np.append(draws.uniform(0.6, 0.95, 20), np.zeros(4))
+        item = np.repeat(np.arange(400), 5)
+        who = np.concatenate([draws.choice(24, 5, replace=False) for _ in range(400)])
+        looked = draws.random(2000) < (able[who] - 1 / 3) * 1.5 * known[item]
+        label = np.where(looked, truth[item], draws.integers(0, 3, 2000))
+        fit = cs.fit("one-coin", cs.load({"item": item, "annotator": who, "label": label}))
+        assert fit.annotators is not None
+        people = fit.annotators.to_pandas().set_index("annotator").spammer
+        weak += sum(people[str(code)] == "yes" for code in range(20))
+        found += sum(people[str(code)] == "yes" for code in range(20, 24))
+    assert weak <= 1
+    assert found >= 6

@@ -208,14 +208,24 @@ def _redundancy(rows: Mapping[tuple[str, int | None], Sequence[Mapping[str, floa
 
 def test_the_largest_number_is_all_labels_and_what_is_not_saturated_says_so() -> None:
     """Ten labels an item: 10 and all are one point, and no model "needs 10"."""
-    accuracy = {3: [0.70, 0.72], 7: [0.80, 0.81], 10: [0.815, 0.817], None: [0.815, 0.817]}
+    accuracy = {3: [0.70, 0.72], 7: [0.80, 0.81], 10: [0.8150, 0.8251], None: [0.8150, 0.8251]}
     report = _redundancy(
         {
             ("a", labels): [{"test_accuracy": one, "n_annotations": 10.0 * (labels or 10)} for one in values]
             for labels, values in accuracy.items()
         }
     )
-    assert report.findings == ["d: a is not saturated: +1.1 points from 7 to all 10 labels."]
+    assert report.findings == ["d: a is not saturated: +1.5 points from 7 to all 10 labels."]
+    chance = {labels: [values[0] + 0.02, values[1] - 0.02] for labels, values in accuracy.items() if labels == 7}
+    unsure = _redundancy(
+        {
+            ("a", labels): [{"test_accuracy": one, "n_annotations": 10.0 * (labels or 10)} for one in values]
+            for labels, values in {**accuracy, **chance}.items()
+        }
+    )
+    assert unsure.findings == [
+        "d: a: whether it is saturated is not settled: +1.5 points from 7 to all 10 labels, and may be chance."
+    ]
     assert report.curves[0].x_ticks == {3.0: "3", 7.0: "7", 10.0: "all (10)"}
     assert report.curves[0].lines[0].x == [3.0, 7.0, 10.0]
     assert [row[0] for row in _find(report.tables, "d: test accuracy").rows] == ["3", "7", "all (10)"]

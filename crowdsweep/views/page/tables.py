@@ -56,7 +56,7 @@ def scores_table(block: DatasetComparison, comparison: Comparison) -> PageTable:
     printed = comparison.printed(block)
     predicted = any(show_probability(score.metrics[block.metric], block.metric) for score in block.ranked)
     columns = ["model", "rank", readable(block.metric) if block.metric else "score"]
-    columns += ["on a held-out answer"] if predicted else []
+    columns += ["probability of a held-out answer"] if predicted else []
     columns += ["behind the best", "as good?", *(["published"] if printed else []), "time per trial", "settings"]
     rows = [
         PageRow(
