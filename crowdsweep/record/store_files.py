@@ -1,10 +1,12 @@
 """Names of the files in a store, and the check that crowdsweep owns the files that it would overwrite."""
 
+import json
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from crowdsweep.errors import ForeignFile, JournalError, plain, shortened
 from crowdsweep.files.drafts import is_draft
@@ -22,6 +24,7 @@ STUDY_FILE = "study.csv"
 """Additional file of sweeps that have a study."""
 _PICTURE = re.compile(r"(annotators|items|clusters)-[0-9]{1,6}\.png")
 _LOOKED_AT = 1 << 16  # bytes read from the beginning of a journal
+_LARGEST_NOTE = 4096  # bytes of the lock file, and of the note of a job
 _LARGEST = 1 << 28  # bytes of the largest report
 _AT_ONCE_S = 2.0
 # Earlier versions kept no file list. Their files are recognised by how they begin, and by text that they contain.
@@ -39,6 +42,17 @@ _HOLDS = {
     "table.tex": b"dataset & rank & model",
     "results.parquet": b"batch_wall_s",
 }
+
+
+def read_note(store: Path, name: str) -> Any:
+    """Returns the value of a small JSON file of a store; None if there is none, or it is a link, a pipe, too large or no
+    JSON.
+    """
+    try:
+        with opened_folder(store) as folder:
+            return json.loads(content_of(folder, name, _LARGEST_NOTE) or b"null")
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def check_store(store: Store) -> None:
