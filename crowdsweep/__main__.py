@@ -31,7 +31,7 @@ def _open_missing_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
             os.set_inheritable(number, True)
         if getattr(sys, name) is None:
-            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: PTH123, SIM115 - a descriptor
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115 - a descriptor
 
 
 def main() -> None:

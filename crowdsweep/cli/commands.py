@@ -74,6 +74,9 @@ def run_command_line(arguments: Sequence[str], *, waiting: LoadingNotice | None 
             what = "write it to another place, or make room there, then do the same again"
             _say_at_last(f"error: the output could not be written ({plain(error_words(error))}); {what}")
             return EXIT_BAD_INPUT
+        if isinstance(error, FileNotFoundError) and _is_here_gone():
+            _say_at_last("error: the current folder was removed; change to another one, then do the same again")
+            return EXIT_BAD_INPUT
         if not is_out_of_memory(error):
             raise
         what = "what was written is whole: give this command more, or other programs less, then do the same again"
@@ -86,6 +89,14 @@ def _is_of_printing(error: Exception) -> bool:
     """Whether an error is that of a stream that what is printed cannot be written to, such as a file on a full disk."""
     frames = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
     return isinstance(error, OSError) and frames[-1] is click.echo.__code__
+
+
+def _is_here_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _say_at_last(message: str) -> None:

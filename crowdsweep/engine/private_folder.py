@@ -2,9 +2,10 @@
 
 Ray makes its folders writable for everybody and leaves them behind. The private folder contains them, is accessible to
 its owner alone, and is locked while its process lives: a later process removes the unlocked folders of processes that
-were killed. It knows them by what their lock file says, not by their name, which a person's folder may have. Processes of the cluster are cleaned up likewise: they inherit the folder's name in their environment, and
-those that still run when the folder is removed are killed. Ray's agents would otherwise stay for minutes, trying to
-sign off from a head node that is gone.
+were killed. It knows them by what their lock file says, not by their name, which a person's folder may have. Processes
+of the cluster are cleaned up likewise: they inherit the folder's name in their environment, and those that still run
+when the folder is removed are killed. Ray's agents would otherwise stay for minutes, trying to sign off from a head
+node that is gone.
 """
 
 import fcntl

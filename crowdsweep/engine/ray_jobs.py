@@ -107,8 +107,8 @@ def noted_jobs(job: str, address: str, seal: str) -> "Jobs":
     ours = seal_of(job, address)
     if ours and not hmac.compare_digest(ours, seal) and address != jobs_address(None):
         raise BadInput(
-            f"{address}: this address stands in the note of a job that somebody without this cluster's token wrote, and "
-            f"your token would be sent there; if you know it, set {_VARIABLES[0]}={address}, then do this again"
+            f"{address}: this address stands in the note of a job that somebody without your token wrote, and your "
+            f"token would be sent there; if you know it, set {_VARIABLES[0]}={address}, then do this again"
         )
     return Jobs(address)
 

@@ -27,7 +27,7 @@ def json_header(path: Path) -> list[str]:
     """Returns the names of the columns in order of appearance, without columns of lists or objects.
 
     Raises:
-        DataError: the file is no table, or its objects share so few keys that as rows they are far larger than the file.
+        DataError: the file is no table, or its objects share so few keys that its rows are far larger.
     """
     names: dict[str, None] = {}
     nested: set[str] = set()

@@ -45,7 +45,7 @@ _HOLDS = {
 
 
 def read_note(store: Path, name: str) -> Any:
-    """Returns the value of a small JSON file of a store; None if there is none, or it is a link, a pipe, too large or no
+    """Returns the value of a small JSON file of a store; None if it is missing, a link, a pipe, too large or no
     JSON.
     """
     try:

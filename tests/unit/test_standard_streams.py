@@ -1,4 +1,4 @@
-"""Standard streams that are closed or cannot be written: a command ends in its result or one error, and harms no file."""
+"""Closed or full streams, a removed current folder: a command ends in its result or one error, and harms no file."""
 
 import subprocess
 import sys
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from crowdsweep.cli.commands import run_command_line
+
 COMMAND = (sys.executable, "-P", "-m", "crowdsweep")
-ANSWERS = "item,annotator,label\n" + "".join(f"p{i},{who},{'yn'[i % 2]}\n" for i in range(4) for who in "ab")
 
 
 def ran(streams: str, *command: str) -> "subprocess.CompletedProcess[str]":
@@ -39,3 +40,13 @@ def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     )
     assert ran("<&- >&- 2>&-", sys.executable, "-c", program, str(tmp_path / "file")).returncode == 0
     assert int((tmp_path / "file").read_text()) > 2
+
+
+def test_a_current_folder_that_was_removed_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert run_command_line(["data", "check", "."]) == 2
+    assert "the current folder was removed" in capsys.readouterr().err
