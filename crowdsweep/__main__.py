@@ -18,12 +18,29 @@ for _library in ("OMP", "MKL", "OPENBLAS"):
 gc.set_threshold(100_000, 50, 100)
 
 
+def _open_missing_streams() -> None:
+    """Opens the standard streams that whoever started this process had closed, for nothing.
+
+    The next file that is opened would otherwise get the number of a stream, and what a library or a child process
+    prints would be written into it: into a record, for example.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115 - a descriptor
+
+
 def main() -> None:
     """Runs the command line and exits; a `CrowdsweepError` is printed as one message without a traceback, with code 2.
 
     When the command line has returned, everything is closed and written. The process then exits without waiting for
     threads of libraries: one that still reads, or looks for a lost cluster, could crash it and change its exit code.
     """
+    _open_missing_streams()
     from crowdsweep.cli.interrupts import InterruptHandler
     from crowdsweep.cli.outcome import EXIT_BAD_INPUT, EXIT_INTERRUPTED
     from crowdsweep.views.terminal.messages import Warnings

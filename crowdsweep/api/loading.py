@@ -4,6 +4,7 @@ A table is written to a temporary dataset folder, which the reader of all folder
 therefore checked alike, and the same rows give the same dataset in either form.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -214,7 +215,7 @@ def _encoded_table(given: Any, what: str) -> pa.Table:
 def _plain_table(table: pa.Table, what: str) -> pa.Table:
     """Returns the table with plain columns, of distinct names."""
     bounds.check_table(table.num_rows, table.nbytes, what)
-    twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    twice = sorted(name for name, n in Counter(table.column_names).items() if n > 1)
     if twice:
         raise DataError(f"{what}: expected distinct column names, got {twice[0]!r} twice")
     return pa.Table.from_pydict(

@@ -6,8 +6,10 @@ Heavy libraries are imported inside the commands that need them, so that `--help
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING
 
 import click
@@ -68,12 +70,39 @@ def run_command_line(arguments: Sequence[str], *, waiting: LoadingNotice | None 
         sys.stderr.close()
         return EXIT_OK
     except Exception as error:
+        if _is_of_printing(error):
+            what = "write it to another place, or make room there, then do the same again"
+            _say_at_last(f"error: the output could not be written ({plain(error_words(error))}); {what}")
+            return EXIT_BAD_INPUT
+        if isinstance(error, FileNotFoundError) and _is_here_gone():
+            _say_at_last("error: the current folder was removed; change to another one, then do the same again")
+            return EXIT_BAD_INPUT
         if not is_out_of_memory(error):
             raise
         what = "what was written is whole: give this command more, or other programs less, then do the same again"
         say(f"error: there is no more memory ({plain(error_words(error))}); {what}", err=True)
         return EXIT_BAD_INPUT
     return code if isinstance(code, int) else EXIT_OK
+
+
+def _is_of_printing(error: Exception) -> bool:
+    """Whether an error is that of a stream that what is printed cannot be written to, such as a file on a full disk."""
+    frames = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
+    return isinstance(error, OSError) and frames[-1] is click.echo.__code__
+
+
+def _is_here_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _say_at_last(message: str) -> None:
+    """Prints an error, if there is still a place to print it to."""
+    with suppress(OSError):
+        say(message, err=True)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -21,17 +21,18 @@ def job_of(store: Store) -> dict[str, str] | None:
     note = read_job(store) if isinstance(store, Path) else None
     if note is None:
         return None
-    from crowdsweep.engine.ray_jobs import Jobs
+    from crowdsweep.engine.ray_jobs import noted_jobs
 
     try:
-        found = Jobs(note.address).state(note.job)
+        found = noted_jobs(note.job, note.address, note.seal).state(note.job)
         has_failed = found.status == "FAILED" and found.exit_code != EXIT_INTERRUPTED  # all but 0 is a failure to Ray
         status = "stopped" if found.exit_code == EXIT_INTERRUPTED else found.status.lower()
         state = status if found.exit_code is None else f"{status}, exit {found.exit_code}"
         state += f": {plain(found.message)}" if has_failed and found.message else ""
     except BadInput as error:
         state = f"not known: {error}"
-    return {**asdict(note), "state": state}
+    said = {name: value for name, value in asdict(note).items() if name != "seal"}
+    return {**said, "state": state}
 
 
 def job_words(job: dict[str, str]) -> str:
@@ -63,9 +64,9 @@ def stop_job(store: Store) -> bool:
     driver = driver_of(store)
     if note is None or (driver is not None and driver.here):
         return False
-    from crowdsweep.engine.ray_jobs import STOPS_IN_S, Jobs
+    from crowdsweep.engine.ray_jobs import STOPS_IN_S, noted_jobs
 
-    jobs = Jobs(note.address)
+    jobs = noted_jobs(note.job, note.address, note.seal)
     if (state := jobs.state(note.job)).has_ended:
         raise BadInput(
             f"{store}: expected a sweep that runs, and its job {note.job} has ended ({state.status.lower()}); "

@@ -69,7 +69,7 @@ def submit(
         raise BadInput(
             f"--cluster-store {plain(str(cluster_store))!r}: expected a path from the root on, as /runs/NAME"
         )
-    from crowdsweep.engine.ray_jobs import STOPS_IN_S, Jobs, jobs_address
+    from crowdsweep.engine.ray_jobs import STOPS_IN_S, Jobs, jobs_address, seal_of
     from crowdsweep.engine.versions import versions
     from crowdsweep.sweepfile.job_package import JobOrder, pack
 
@@ -81,14 +81,16 @@ def submit(
     record = place if cluster_store is None else cluster_store
     words = ["crowdsweep", "submit", str(sweep), "--address", where]
     words += ["--store" if cluster_store is None else "--cluster-store", str(record)]
+    job = f"crowdsweep-{config.name[:60]}-{uuid4().hex[:10]}"
     note = JobNote(
-        job=f"crowdsweep-{config.name[:60]}-{uuid4().hex[:10]}",
+        job=job,
         address=where,
         submitted=datetime.now(UTC).isoformat(timespec="seconds"),
         elsewhere="" if cluster_store is None else str(cluster_store),
+        seal=seal_of(job, where),
     )
     order = JobOrder(
-        job=note.job,
+        job=job,
         store=str(record),
         is_shared=cluster_store is None and isinstance(place, Path),
         versions={} if any_versions else versions(),

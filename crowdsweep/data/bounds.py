@@ -15,6 +15,7 @@ from crowdsweep.errors import DataError
 
 MOST_ROWS = 20_000_000  # held in arrays
 MOST_RECORDS = 1_000_000  # rows read one by one into Python objects, each some microseconds and hundred bytes
+MOST_COLUMNS = 50_000  # of a table that is imported; what each may be is guessed, in about 0.2 ms
 MOST_CLASSES = 10_000  # classes that nobody declared; a table of classes × classes still fits into memory
 MOST_DECLARED = 100_000  # classes that are declared
 MOST_NUMBERS = 1 << 27  # numbers of eight bytes: a gigabyte
@@ -60,6 +61,19 @@ def check_rows(n_rows: int, path: Path, *, floor: int = MOST_ROWS, what: str = "
         raise DataError(
             f"{path}: expected at most {max(floor, size):,} {what} in a file of {size:,} bytes, got {n_rows:,}; where "
             f"they are meant, write them as plain CSV, not packed"
+        )
+
+
+def check_columns(n_columns: int, path: Path) -> None:
+    """Refuses a table of more than `MOST_COLUMNS` columns.
+
+    Raises:
+        DataError: there are more.
+    """
+    if n_columns > MOST_COLUMNS:
+        raise DataError(
+            f"{path}: expected a table of at most {MOST_COLUMNS:,} columns, got {n_columns:,}; write a row for each "
+            f"answer: item, annotator, label"
         )
 
 

@@ -2,9 +2,10 @@
 
 Ray makes its folders writable for everybody and leaves them behind. The private folder contains them, is accessible to
 its owner alone, and is locked while its process lives: a later process removes the unlocked folders of processes that
-were killed. Processes of the cluster are cleaned up likewise: they inherit the folder's name in their environment, and
-those that still run when the folder is removed are killed. Ray's agents would otherwise stay for minutes, trying to
-sign off from a head node that is gone.
+were killed. It knows them by what their lock file says, not by their name, which a person's folder may have. Processes
+of the cluster are cleaned up likewise: they inherit the folder's name in their environment, and those that still run
+when the folder is removed are killed. Ray's agents would otherwise stay for minutes, trying to sign off from a head
+node that is gone.
 """
 
 import fcntl
@@ -16,13 +17,14 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+
+from crowdsweep.files.inside import content_of, names_below, opened_folder
 
 PREFIX = "crowdsweep-"
 VARIABLE = "CROWDSWEEP_RAY_FOLDER"
 """The environment variable with the folder's path, which all processes inherit that are started while it exists."""
 _LEGIBLE = "SPT_NOENV"  # keeps Ray's agents from overwriting the environment that `_kill_inheritors` reads
-_LOCK = "lock"
+_LOCK, _SAYS = "lock", b'{"format": "crowdsweep-ray", "version": 1}\n'
 _LONGEST_BASE = 16  # characters: Ray's socket paths, deep inside, must stay under 108
 _BEING_MADE_S = 60.0
 
@@ -34,7 +36,8 @@ class PrivateFolder:
         clear_abandoned()
         self._path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_base()))
         draft = self._path / f"{_LOCK}.new"
-        self._lock: IO[str] = draft.open("w")
+        self._lock = draft.open("wb", buffering=0)
+        self._lock.write(_SAYS)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         draft.rename(self._path / _LOCK)  # so the lock file is never seen unlocked
         os.environ[VARIABLE] = str(self._path)
@@ -86,12 +89,14 @@ def _abandoned(base: Path) -> Iterator[Path]:
         try:
             if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
                 continue
-            if not (folder / _LOCK).exists():  # being made, or its process died while making it
+            with opened_folder(folder) as opened:
+                said, names = content_of(opened, _LOCK, len(_SAYS)), set(names_below(opened))
+            if said is None and names <= {f"{_LOCK}.new"}:  # being made, or its process died while making it
                 if time.time() - folder.stat().st_mtime > _BEING_MADE_S:
                     yield folder
-                continue
-            with (folder / _LOCK).open() as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                yield folder
+            elif said == _SAYS:
+                with (folder / _LOCK).open() as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    yield folder
         except OSError:  # locked by its process, or removed by another one
             continue

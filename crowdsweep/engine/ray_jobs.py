@@ -4,6 +4,7 @@ Ray's client reads the token itself: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or 
 """
 
 import asyncio
+import hmac
 import logging
 import os
 import re
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import scrypt
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -73,6 +75,43 @@ def jobs_address(given: str | None) -> str:
     return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
 
 
+def seal_of(job: str, address: str) -> str:
+    """Returns the seal of a job's note, by which its writer proves to have the token that is set here; empty for none.
+
+    Costs 50 ms, so that a short token cannot be found by trying.
+
+    Raises:
+        BadInput: Ray's client is not installed here, or RAY_AUTH_MODE asks for a token and there is none.
+    """
+    try:
+        from ray._private.authentication import http_token_authentication as ray_tokens  # noqa: PLC0415 - as in _client
+    except ImportError as error:
+        raise no_client(error) from error
+    with _in_words(address, "asked for the token"):
+        token = "".join(ray_tokens.get_auth_headers_if_auth_enabled({}).values())
+    if not token:
+        return ""
+    return scrypt(token.encode(), salt=f"{address} {job}".encode(), n=1 << 14, r=8, p=1, dklen=16).hex()
+
+
+def noted_jobs(job: str, address: str, seal: str) -> "Jobs":
+    """Returns the jobs of the cluster that a note names.
+
+    A note may come from anybody. A token is sent only to the address that this user's environment names, or that a note
+    names whose writer had the same token.
+
+    Raises:
+        BadInput: the token would be sent to an address that nobody vouches for; or as for `Jobs`.
+    """
+    ours = seal_of(job, address)
+    if ours and not hmac.compare_digest(ours, seal) and address != jobs_address(None):
+        raise BadInput(
+            f"{address}: this address stands in the note of a job that somebody without your token wrote, and your "
+            f"token would be sent there; if you know it, set {_VARIABLES[0]}={address}, then do this again"
+        )
+    return Jobs(address)
+
+
 class Jobs:
     """The jobs of one cluster.
 
@@ -86,7 +125,7 @@ class Jobs:
     def __init__(self, address: str) -> None:
         self._address = address
         _check_answers(address)
-        with self._in_words("asked for its version"), _without_rays_variables():
+        with _in_words(self._address, "asked for its version"), _without_rays_variables():
             self._client = _client(address)
 
     def submit(self, job: str, package: Path, entrypoint: str, variables: Mapping[str, str]) -> None:
@@ -101,7 +140,7 @@ class Jobs:
             BadInput: the cluster does not accept the job.
         """
         environment = {"working_dir": str(package), "env_vars": dict(variables)}
-        with self._in_words("given a job"):
+        with _in_words(self._address, "given a job"):
             self._client.submit_job(entrypoint=entrypoint, submission_id=job, runtime_env=environment)
 
     def follow(self, job: str, tell: Callable[[str], object]) -> JobState:
@@ -134,7 +173,7 @@ class Jobs:
         Raises:
             BadInput: the cluster does not answer, or does not know the job.
         """
-        with self._in_words(f"asked for {job}"):
+        with _in_words(self._address, f"asked for {job}"):
             info = self._client.get_job_info(job)
         return JobState(status=str(info.status.value), message=str(info.message or ""), exit_code=info.driver_exit_code)
 
@@ -144,25 +183,27 @@ class Jobs:
         Raises:
             BadInput: the cluster does not answer, or does not know the job.
         """
-        with self._in_words(f"asked to stop {job}"):
+        with _in_words(self._address, f"asked to stop {job}"):
             self._client.stop_job(job)
 
-    @contextmanager
-    def _in_words(self, when: str) -> Generator[None]:
-        try:
-            yield
-        except BadInput:
-            raise
-        except Exception as error:
-            if type(error).__name__ == "AuthenticationError":
-                raise BadInput(
-                    f"{self._address}: expected the cluster's token, got none or another; set RAY_AUTH_MODE=token, and "
-                    f"RAY_AUTH_TOKEN or the file ~/.ray/auth_token, as on the cluster"
-                ) from error
-            said = plain(error_words(error))
+
+@contextmanager
+def _in_words(address: str, when: str) -> Generator[None]:
+    """Turns any error of Ray's client into a BadInput that names the address and what was asked."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except Exception as error:
+        if type(error).__name__ == "AuthenticationError":
             raise BadInput(
-                f"{self._address}: expected a cluster's dashboard that takes jobs, got, {when}: {said}. {_HOW}"
+                f"{address}: expected the cluster's token, got none or another; set RAY_AUTH_MODE=token, and "
+                f"RAY_AUTH_TOKEN or the file ~/.ray/auth_token, as on the cluster"
             ) from error
+        said = plain(error_words(error))
+        raise BadInput(
+            f"{address}: expected a cluster's dashboard that takes jobs, got, {when}: {said}. {_HOW}"
+        ) from error
 
 
 class _LogTail:

@@ -71,12 +71,18 @@ def _opened(path: Path) -> Generator[dict[str, _Member]]:
             beginning = file.read(2)
         if beginning == b"PK":
             with zipfile.ZipFile(path) as archive:
-                unpacked = sum(info.file_size for info in archive.infolist())
-                bounds.check_unpacked(unpacked, path.stat().st_size, str(path), "unpack it by hand")
+                _check_unpacked(path, [info.file_size for info in archive.infolist()])
                 yield {info.filename: _of_zip(archive, info) for info in archive.infolist()}
         else:
             with _plain_tar(path) as file, tarfile.open(fileobj=file, mode="r:") as archive:
+                _check_unpacked(
+                    path, [info.size for info in archive.getmembers()]
+                )  # one with holes is larger than here
                 yield {info.name: _of_tar(archive, info) for info in archive.getmembers()}
+
+
+def _check_unpacked(path: Path, sizes: list[int]) -> None:
+    bounds.check_unpacked(sum(sizes), path.stat().st_size, str(path), "unpack it by hand")
 
 
 def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:

@@ -15,6 +15,8 @@ from pathlib import Path
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PIECE = 1 << 20
+_LARGE, _SHARE = 1 << 30, 200
+_HOLES = "holes"
 
 
 class UnexpectedLink(OSError):
@@ -142,6 +144,9 @@ def above(folder: int, name: str, *, make: bool = False) -> Generator[tuple[int,
 def digest_in(folder: int, name: str, *, durable: bool = False) -> str:
     """Returns the digest of a file in an opened folder or a subfolder: 32 hex digits; empty if there is no such file.
 
+    A large file that is nearly all holes, which takes minutes to read and which crowdsweep never writes, gets no digest
+    but a word that no list has.
+
     Args:
         folder: the opened folder's descriptor.
         name: of the file, as for `above`.
@@ -159,6 +164,9 @@ def digest_in(folder: int, name: str, *, durable: bool = False) -> str:
         return ""
     found = blake2b(digest_size=16)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        status = os.fstat(descriptor)
+        if status.st_size > max(_LARGE, status.st_blocks * 512 * _SHARE):
+            return _HOLES
         if durable:
             os.fsync(file.fileno())
         while piece := file.read(_PIECE):

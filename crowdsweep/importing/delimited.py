@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crowdsweep.data.bounds import MOST_RECORDS, check_rows, check_unpacked
+from crowdsweep.data.bounds import MOST_RECORDS, check_columns, check_rows, check_unpacked
 from crowdsweep.data.on_disk import tables
 from crowdsweep.data.on_disk.text_files import (
     check_packed_text,
@@ -66,7 +66,17 @@ def is_header_again(cells: Sequence[str], header: Sequence[str]) -> bool:
 
 
 def header_of(path: Path) -> list[str]:
-    """Returns the column names of a table."""
+    """Returns the column names of a table.
+
+    Raises:
+        DataError: the file is no table, or has more columns than anybody means.
+    """
+    names = _header_of(path)
+    check_columns(len(names), path)
+    return names
+
+
+def _header_of(path: Path) -> list[str]:
     kind = kind_of(path)
     if kind == "json":
         return json_header(path)

@@ -25,13 +25,20 @@ from crowdsweep.importing.nested import Record, cell_of, is_cell, rows_in
 
 
 def json_header(path: Path) -> list[str]:
-    """Returns the names of the columns in order of appearance, without columns of lists or objects."""
+    """Returns the names of the columns in order of appearance, without columns of lists or objects.
+
+    Raises:
+        DataError: the file is no table, or its objects share so few keys that its rows are far larger.
+    """
     names: dict[str, None] = {}
     nested: set[str] = set()
-    for _, record in _entries(path):
+    n_rows = 0
+    for n_rows, (_, record) in enumerate(_entries(path), start=1):  # noqa: B007 - their number
         names.update(dict.fromkeys(record))
         nested |= {name for name, value in record.items() if not is_cell(name, value)}
-    return [name for name in names if name not in nested]
+    header = [name for name in names if name not in nested]
+    bounds.check_rows(n_rows * len(header), path, what="cells (rows × columns)")
+    return header
 
 
 def json_records(path: Path, header: list[str]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -102,7 +102,7 @@ def _private(place: StoreUri) -> Generator[Path]:
 
     In a `BadInput` or `WriteFailed`, the place replaces this path in the message.
     """
-    with tempfile.TemporaryDirectory(prefix="crowdsweep-", ignore_cleanup_errors=True) as above:
+    with tempfile.TemporaryDirectory(prefix="crowdsweep-fetched-", ignore_cleanup_errors=True) as above:
         folder = Path(above, place.name)
         try:
             yield folder

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from crowdsweep.errors import ForeignFile, JournalError, error_words
 from crowdsweep.files.drafts import write_below
-from crowdsweep.record.store_files import JOB_FILE
+from crowdsweep.record.store_files import JOB_FILE, read_note
 
-_MOST = 4096  # bytes
 _ADDRESS = re.compile(r"https?://[^\s/@]+(/[^\s@]*)?")
 _WORD = re.compile(r"[\w.:+-]{1,300}")
 
@@ -23,6 +22,7 @@ class JobNote:
         address: of the cluster's dashboard; contains no secret.
         submitted: time of submission, ISO 8601.
         elsewhere: the record's folder if only the cluster can access it; empty if the record is beside the note.
+        seal: what only somebody with the cluster's token can make of job and address; empty without a token.
 
     Raises:
         ValueError: a value is invalid.
@@ -32,6 +32,7 @@ class JobNote:
     address: str
     submitted: str
     elsewhere: str = ""
+    seal: str = ""
 
     def __post_init__(self) -> None:
         if not _ADDRESS.fullmatch(self.address):
@@ -46,9 +47,8 @@ def read_job(store: Path) -> JobNote | None:
     from crowdsweep.files.typed import read_as  # noqa: PLC0415 - pydantic, which few commands need
 
     try:
-        with (store / JOB_FILE).open("rb") as file:
-            return read_as(JobNote, json.loads(file.read(_MOST)))
-    except (OSError, ValueError):
+        return read_as(JobNote, read_note(store, JOB_FILE))
+    except ValueError:
         return None
 
 

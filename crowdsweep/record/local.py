@@ -19,7 +19,7 @@ from crowdsweep.files.drafts import Draft, alone_in, remove_abandoned
 from crowdsweep.files.inside import UnexpectedLink, mode_of, opened_folder
 from crowdsweep.paths import check_path, names_in
 from crowdsweep.record.rows import START, Row, chain, lines_of, valid_rows
-from crowdsweep.record.store_files import JOURNAL_FILE, LOCK_FILE, check_journal_goes_here
+from crowdsweep.record.store_files import JOURNAL_FILE, LOCK_FILE, check_journal_goes_here, read_note
 
 _log = logging.getLogger(__name__)
 
@@ -314,17 +314,16 @@ def _take_lock(path: Path) -> int:
 
 def _locked(folder: Path) -> JournalLocked:
     return JournalLocked(
-        f"{folder}: another driver is writing this sweep: {_who(folder / LOCK_FILE)}. Wait for it, stop it "
+        f"{folder}: another driver is writing this sweep: {_who(folder)}. Wait for it, stop it "
         f"(`crowdsweep stop {shlex.quote(str(folder))}`), or give another folder with --store"
     )
 
 
-def _who(lock: Path) -> str:
+def _who(folder: Path) -> str:
     try:
-        with _opened(lock) as file:
-            lock_holder = json.loads(file.read(1000))
+        lock_holder = read_note(folder, LOCK_FILE)
         return f"pid {lock_holder['pid']} on {lock_holder['host']} since {lock_holder['since']}"
-    except (OSError, ValueError, KeyError, TypeError):  # the driver has not written it yet, or the file was deleted
+    except (KeyError, TypeError):  # the driver has not written it yet, or the file was deleted
         return "an unknown driver"
 
 

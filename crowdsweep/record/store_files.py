@@ -1,8 +1,10 @@
 """Names of the files in a store, and the check that crowdsweep owns the files that it would overwrite."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from crowdsweep.errors import ForeignFile, JournalError, plain, shortened
 from crowdsweep.files.drafts import is_draft
@@ -20,6 +22,18 @@ STUDY_FILE = "study.csv"
 """Additional file of sweeps that have a study."""
 _PICTURE = re.compile(r"(annotators|items|clusters)-[0-9]{1,6}\.png")
 _LOOKED_AT = 1 << 16  # bytes read from the beginning of a journal
+_LARGEST_NOTE = 4096  # bytes of the lock file, and of the note of a job
+
+
+def read_note(store: Path, name: str) -> Any:
+    """Returns the value of a small JSON file of a store; None if it is missing, a link, a pipe, too large or no
+    JSON.
+    """
+    try:
+        with opened_folder(store) as folder:
+            return json.loads(content_of(folder, name, _LARGEST_NOTE) or b"null")
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def check_store(store: Store) -> None:

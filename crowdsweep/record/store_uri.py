@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from crowdsweep.errors import BadInput, plain, shortened
-from crowdsweep.paths import check_path
+from crowdsweep.paths import check_path, expand_home
 from crowdsweep.record.connection import Connection
 
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss")
@@ -76,6 +76,8 @@ Store = Path | StoreUri
 def store_named(given: str | Path | StoreUri) -> Store:
     """Returns the store that a user named: a folder, `file://` with its path, or the URI of an object store.
 
+    A `~` at the start is the home folder, also where the shell leaves it as it is (`--out=~/labels`).
+
     Raises:
         BadInput: the text is no URI of a supported store, may contain a secret, or is no valid path.
     """
@@ -92,7 +94,7 @@ def store_named(given: str | Path | StoreUri) -> Store:
             f"has two slashes after its colon (a path made of a URI loses one); a folder needs another name"
         )
     check_path(text, "a file or folder")
-    return Path(text)
+    return expand_home(text) if text == given else Path(text)
 
 
 def path_named(given: str | Path) -> Path:

@@ -3,7 +3,6 @@
 What looks into an object store raises `JournalError` where that cannot be read.
 """
 
-import json
 import os
 import socket
 from contextlib import suppress
@@ -13,14 +12,15 @@ from pathlib import Path
 
 from crowdsweep.errors import BadInput
 from crowdsweep.paths import exists, is_file, is_folder, names_in
-from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
 from crowdsweep.record.numbered import JOURNAL
 from crowdsweep.record.object_rows import is_gone, last_head
 from crowdsweep.record.objects import Objects
+from crowdsweep.record.store_files import JOURNAL_FILE, LOCK_FILE, read_note
 from crowdsweep.record.store_uri import Store, StoreUri
 
 DEFAULT_STORES = Path("crowdsweep-runs")
 """Relative to the working directory; contains one folder per sweep, with the sweep's name."""
+_NO_PROCESS = 1 << 31  # ids of processes are smaller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +111,11 @@ def driver_of(store: Store) -> Driver | None:
         works = head is not None and not head.ended and not is_gone(head)
         return Driver(pid=head.pid, host=head.host, since=head.since, writer=head.writer) if head and works else None
     try:
-        holder = json.loads((store / LOCK_FILE).read_text()[:1000])
+        holder = read_note(store, LOCK_FILE)
         driver = Driver(pid=int(holder["pid"]), host=str(holder["host"]), since=str(holder["since"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
-    if driver.pid < 1:
+    if not 0 < driver.pid < _NO_PROCESS:
         return None
     return driver if not driver.here or _writes(driver.pid, store / JOURNAL_FILE) else None
 

@@ -127,7 +127,7 @@ def _serve(served: ServedElsewhere, port: int, announce: Callable[[str], object]
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
     environment |= {TOKEN: token, ARTIFACTS: str(served.artifacts), REMOTE: "yes" if served.remote else ""}
     environment["MLFLOW_BACKEND_STORE_URI"] = served.uri  # all users of a machine can read command lines
-    environment["_MLFLOW_WEBHOOK_ALLOWED_SCHEMES"] = "none"  # a database may name webhooks
+    environment["MLFLOW_WEBHOOK_ALLOWED_SCHEMES"] = "none"  # a database may name webhooks
     environment.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # six processes that no page of ours needs
     # The server's child processes import modules from their working directory, which is therefore an empty folder.
     # The server's log is shown only if the server ends by itself.

@@ -236,6 +236,9 @@ def test_this_user_is_let_in_and_reaches_nothing_outside_of_the_store(served: Se
 
     status, content = asked(f"/get-artifact?path=confusion.json&run_uuid={served.run}")
     assert (status, "probabilities" in content) == (200, True)
+    hook = {"name": "h", "url": "https://example.com/", "events": [{"entity": "REGISTERED_MODEL", "action": "CREATED"}]}
+    status, content = asked("/api/2.0/mlflow/webhooks", hook)  # nor those that a database names, when they are due
+    assert (status, "Allowed schemes are: none" in content) == (400, True)
     status, content = asked(
         "/api/2.0/mlflow/experiments/create", {"name": "outside", "artifact_location": tmp_path.as_uri()}
     )

@@ -92,6 +92,18 @@ def test_bombs_are_refused_before_they_are_unpacked(pack: Pack, tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["packed"]
 
 
+def test_a_member_that_is_nearly_all_holes_is_refused(tmp_path: Path) -> None:
+    """300 bytes that stand for a terabyte."""
+    with tarfile.open(tmp_path / "packed", "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("data/a.csv")
+        info.size = 1
+        info.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(1 << 40)}
+        archive.addfile(info, io.BytesIO(b"1"))
+    with pytest.raises(DataError, match="packed into"):
+        extract(tmp_path / "packed", WANTED, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["packed"]
+
+
 def test_a_zip_that_says_less_than_it_holds_is_refused(tmp_path: Path) -> None:
     path = zipped(tmp_path / "packed", {"data/a.csv": bytes(100_000)})
     path.write_bytes(path.read_bytes().replace((100_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))

@@ -4,15 +4,18 @@ import json
 import os
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from data_folders import folder_of
+from ray._private.authentication import http_token_authentication
 from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 
 from crowdsweep.cli import jobs as commands_on_jobs
@@ -20,7 +23,7 @@ from crowdsweep.cli.commands import run_command_line
 from crowdsweep.engine import ray_jobs
 from crowdsweep.engine.address import on_loopback, wanted_address
 from crowdsweep.engine.job_folder import VARIABLE, check_outlives_job
-from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address
+from crowdsweep.engine.ray_jobs import Jobs, JobState, jobs_address, noted_jobs
 from crowdsweep.engine.versions import versions
 from crowdsweep.errors import BadInput, DataError, ForeignFile, Interrupted, JournalError, UnknownName
 from crowdsweep.record.job_note import JOB_FILE, JobNote, read_job, write_job
@@ -481,3 +484,45 @@ def test_a_record_does_not_go_where_a_job_s_files_are_deleted(
         return
     with pytest.raises(BadInput, match=f"--store {store}: expected a place that outlives this job"):
         check_outlives_job(place)
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[str, list[str]]]:
+    """An address that the note of a stranger names, and the tokens that are sent there."""
+    heard: list[str] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.headers.get("Authorization", ""))
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", heard
+        server.shutdown()
+
+
+def test_a_token_goes_only_where_somebody_who_has_it_or_this_user_says(
+    listener: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, heard = listener
+    token = "secret-" * 6
+    monkeypatch.setattr(http_token_authentication, "get_auth_headers_if_auth_enabled", lambda headers: {"a": token})
+    sealed = ray_jobs.seal_of("job", address)
+    for seal in ("", "0" * 32, ray_jobs.seal_of("job", "http://127.0.0.1:1"), ray_jobs.seal_of("other", address)):
+        with pytest.raises(BadInput, match="your token would be sent there"):
+            noted_jobs("job", address, seal)
+    assert heard == []
+    assert token not in sealed
+    assert ray_jobs.seal_of("job", address) == sealed
+    with pytest.raises(BadInput, match="takes jobs"):  # it is asked, and is no dashboard
+        noted_jobs("job", address, sealed)
+    asked = len(heard)
+    assert asked
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", address)
+    with pytest.raises(BadInput, match="takes jobs"):
+        noted_jobs("job", address, "")
+    assert len(heard) > asked

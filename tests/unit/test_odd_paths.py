@@ -41,6 +41,18 @@ def test_questions_have_an_answer(path: str) -> None:
     assert paths.expand_home(f"~nobody-{path}") == Path(f"~nobody-{path}")
 
 
+def test_no_folder_is_called_as_the_home_folder_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--out=~/labels` reaches a command as it is typed; whoever then cleans up with `rm -r ~` loses everything."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "labels.csv").write_text(ANSWERS)
+    monkeypatch.chdir(tmp_path)
+    assert run_command_line(["init", "labels.csv", "~/photos"]) == 0
+    assert run_command_line(["label", "~/photos", "--model", "majority-vote", "--out=~/labels"]) == 0
+    assert (tmp_path / "home/labels/labels.csv").is_file()
+    assert not (tmp_path / "~").exists()
+
+
 @odd
 def test_every_command_says_that_it_is_no_path(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     label = ["label", "ds", "--model", "majority-vote"]

@@ -65,6 +65,15 @@ def test_what_was_changed_or_is_not_ours_is_never_overwritten(name: str, tmp_pat
     assert told(tmp_path) == {**SECOND, "elsewhere": b"a person's"}
 
 
+def test_a_file_that_is_nearly_all_holes_is_not_read(tmp_path: Path) -> None:
+    replace_files(tmp_path, KIND, FIRST)
+    with (tmp_path / "one").open("wb") as file:
+        file.truncate(1 << 40)  # to read it takes many minutes
+    with pytest.raises(ForeignFile, match="one would be overwritten, and was changed"):
+        replace_files(tmp_path, KIND, SECOND)
+    assert (tmp_path / "one").stat().st_size == 1 << 40
+
+
 def test_a_changed_file_that_is_not_written_any_more_stays(tmp_path: Path) -> None:
     replace_files(tmp_path, KIND, FIRST)
     (tmp_path / "two").write_text("a person's")

@@ -109,6 +109,18 @@ def test_a_folder_that_got_no_lock_is_somebody_s_for_a_minute(age_s: float, stay
     assert being_made.exists() is stays
 
 
+@pytest.mark.parametrize("lock", [None, b"", b"mine", b'{"format": "crowdsweep-ray"}'])
+def test_a_person_s_folder_that_happens_to_be_called_so_stays(lock: bytes | None, place: Path) -> None:
+    own = place / "crowdsweep-datasets"  # eight characters behind the dash, as those of ours have
+    own.mkdir()
+    (own / "thesis.tex").write_text("mine")
+    if lock is not None:
+        (own / "lock").write_bytes(lock)
+    os.utime(own, (time.time() - 1000,) * 2)
+    PrivateFolder().close()
+    assert (own / "thesis.tex").read_text() == "mine"
+
+
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 @pytest.mark.skipif(sys.platform != "linux", reason="environments of processes are read from /proc")

@@ -139,11 +139,31 @@ def test_a_broken_off_sweep_is_told_from_one_that_runs(here: Path, capsys: pytes
     journal.close()
 
 
-@pytest.mark.parametrize("told", ["", "[]", "{}", '{"pid": -1, "host": "h", "since": "x"}', '{"pid": "x"}'])
+@pytest.mark.parametrize(
+    "told",
+    [
+        *("", "[]", "{}", '{"pid": "x"}', "[" * 1000, "x" * 5000),
+        *(f'{{"pid": {pid}, "host": "h", "since": "x"}}' for pid in (-1, 1 << 31, 10**30, "Infinity", "NaN", '"1e9"')),
+    ],
+)
 def test_a_lock_file_that_says_nothing_names_nobody(tmp_path: Path, told: str) -> None:
     store = write(tmp_path / "store", done=False)
     (store / "journal.lock").write_text(told.replace('"h"', json.dumps(socket.gethostname())))
     assert driver_of(store) is None
+
+
+@pytest.mark.parametrize("name", ["journal.lock", "job.json"])
+@pytest.mark.parametrize("kind", ["pipe", "endless"])
+def test_what_is_no_file_beside_a_record_is_not_waited_for(
+    name: str, kind: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = write(here / "crowdsweep-runs/x")
+    (store / name).unlink(missing_ok=True)
+    os.mkfifo(store / name) if kind == "pipe" else (store / name).symlink_to("/dev/zero")
+    assert run_command_line(["list"]) == 0
+    assert run_command_line(["status", str(store)]) == 0
+    assert run_command_line(["stop", str(store)]) == 2
+    assert "and none does" in capsys.readouterr().err
 
 
 def test_stop_says_why_it_cannot(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -131,8 +132,7 @@ class _Scanner:
     def _distinct(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
             raise DataError(f"{self._path}: expected distinct keys in an object, got {twice!r} twice; rename one")
         return made
 

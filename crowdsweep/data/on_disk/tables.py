@@ -7,6 +7,7 @@ gzipped, and separates its fields by commas, semicolons, tabs or bars.
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ def column_names(path: Path) -> list[str]:
         names = _csv_header(path)[0]
         if not names:
             raise DataError(f"{path}: expected a header with column names, got an empty file")
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, n in Counter(names).items() if n > 1)
     if twice:
         raise DataError(f"{path}: expected distinct column names, got {twice[0]!r} twice")
     return names
