@@ -28,8 +28,8 @@ class LocalRows:
     """Rows in the file `journal.jsonl` of a folder.
 
     A writer holds `flock` on that file; the kernel releases it when the process ends, however it ends. The writer also
-    locks `journal.lock`, which says who writes the journal and excludes drivers of versions that lock only that file.
-    If somebody deletes `journal.lock`, the first lock still holds.
+    locks `journal.lock`, which says who writes the journal, and which stays in place while `repair` replaces the
+    journal. If somebody deletes `journal.lock`, the first lock still holds.
 
     Args:
         folder: of the store; created if it is missing and `write` is set.
