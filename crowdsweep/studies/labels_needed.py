@@ -43,7 +43,7 @@ class Need:
         full: the model's mean with all labels.
         most: the largest r tried below all labels whose fits are sound; None where there is none.
         last_gain: the gain of all labels over `most` labels, paired by seed; None where nothing pairs.
-        unsound_above: whether the fits at a larger r than `most` are unsound.
+        unsound_above: whether the fits at a larger r than `most`, or at every r tried, are unsound.
         unsound: why the full set is no target (seeds that collapsed, fits that are flagged); empty where it is one.
     """
 
@@ -118,7 +118,7 @@ def need_of(points: Points, group: Group, tolerance: float) -> Need | None:
         full=reached,
         most=most,
         last_gain=None if most is None else sound[most],
-        unsound_above=bool(sound) and most != max(losses),
+        unsound_above=bool(losses) and not unsound and most != max(losses),
         unsound=unsound,
     )
 

@@ -60,6 +60,8 @@ def need_sentence(group: Group, model: str, need: Need, tolerance: float) -> str
         return f"{start}: {need.unsound} with all labels ({full}), so how many labels it needs is not known{by}."
     if need.enough is None:
         if need.most is None or need.last_gain is None:
+            if need.unsound_above:
+                return f"{start}: no fits to fewer labels are sound, so how many labels it needs is not known{by}."
             return f"{start} was fitted to all labels only: {full}{by}."
         rest = "; its fits to numbers between are not sound" if need.unsound_above else ""
         gain = f"{_gain(group.metric, need.last_gain)} from {need.most} to {_all(group)}"

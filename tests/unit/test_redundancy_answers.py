@@ -196,6 +196,12 @@ def test_a_gain_is_between_sound_fits_and_says_what_it_skips() -> None:
         "d: a is not saturated: +19.5 points from 1 to all 10 labels; its fits to numbers between are not sound."
     )
     assert worth_labelling(GROUP, {"a": need}, 0.01) == {}
+    points[1].flags[0] = "collapsed"
+    need = need_of(points, GROUP, 0.01)
+    assert need is not None
+    assert need_sentence(GROUP, "a", need, 0.01) == (
+        "d: a: no fits to fewer labels are sound, so how many labels it needs is not known."
+    )
 
 
 def test_a_fixed_cost_is_paid_once() -> None:
