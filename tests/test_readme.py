@@ -159,7 +159,8 @@ def test_the_models_that_are_advised_and_compared_are_there() -> None:
 
 
 def test_every_form_and_column_stands_in_the_data_s_readme() -> None:
-    assert {row[0].strip("`") for row in rows_of("Forms", DATA)[1:]} == set(FORMS)
+    forms = [row[0].strip("`") for row in rows_of("Forms", DATA)[1:]]
+    assert set(forms[: forms.index("what people's tables have")]) == set(FORMS)
     commands = "\n".join(text for language, name, text in BLOCK.findall(DATA) if language == "sh" and not name)
     imported = set(re.findall(r"crowdsweep data import (\S+)", commands + README))
     assert imported >= set(FORMS)

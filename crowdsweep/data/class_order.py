@@ -49,7 +49,7 @@ def _place(label: str) -> tuple[bool, float, int, list[tuple[bool, int, str]], s
     if value is not None:
         return False, value, 0, [], label
     if leading is None or (number := _value(leading[2])) is None:
-        return True, 0, 0, _natural(plain), label
+        return True, 0.0, 0, _natural(plain), label
     beside = {"": 0, "<": -1, "≤": -1}.get(leading[1], 1)
     return False, number, beside, _natural(plain[leading.end() :]), label
 

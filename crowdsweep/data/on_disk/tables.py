@@ -269,6 +269,8 @@ def _without_blanks(first: int, columns: dict[str, Column]) -> Iterator[tuple[in
 def _csv_header(path: Path) -> tuple[list[str], str]:
     """Returns the names of the columns, and the separator."""
     with reading(path, "a table of text (CSV)"), opened_text(path) as file:
+        if file.encoding == "utf-16":  # Arrow, which reads the rows, cannot
+            raise not_utf8(path)
         separator = separator_of(file) or ","
         return next(csv.reader(file, delimiter=separator), []), separator
 
