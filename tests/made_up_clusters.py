@@ -16,7 +16,7 @@ CPU, GPU, EITHER = Resources(), Resources(gpu=1.0), Resources(gpu=1.0, gpu_neede
 
 def node(name: str, cpu: float, gpu: float = 0.0, *, leaves: bool = False, **own: float) -> Node:
     """Returns a node, whose id is its name; `own` are its custom resources."""
-    return Node(id=name, name=name, has={"CPU": cpu, "GPU": gpu, **own}, leaves=leaves)
+    return Node(id=name, name=name, has={"CPU": float(cpu), "GPU": float(gpu), **own}, leaves=leaves)
 
 
 @dataclass(kw_only=True)

@@ -113,7 +113,11 @@ def test_gold_of_a_few_items_moves_what_is_said_of_the_others(share):
         truth, data = wrong_alike(seed, share)
         others = np.setdiff1d(np.arange(len(truth)), data.gold.item)
         for gold in away:
-            kept = data if gold == "few" else replace(data, gold=Gold(item=truth[:0].astype(np.int32), label=truth[:0]))
+            kept = (
+                data
+                if gold == "few"
+                else replace(data, gold=Gold(item=truth[:0].astype(np.int32), label=truth[:0].astype(np.int32)))
+            )
             probs = labelled_items(fit_everything("dawid-skene", {}, kept, {}, n_seeds=1)).probs[others]
             away[gold] += abs(probs.max(axis=1).mean() - (probs.argmax(axis=1) == truth[others]).mean()) / 4
     assert away["few"] < 0.75 * away["none"]

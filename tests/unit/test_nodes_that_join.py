@@ -14,7 +14,7 @@ from crowdsweep.engine.nodes import Node, named_apart
 from crowdsweep.engine.ray_actors import RayExecutor
 from crowdsweep.errors import InfeasibleRequest
 
-HEAD = node("head", 0)
+HEAD = node("head", 0.0)
 
 
 class Clock:
@@ -86,6 +86,7 @@ def test_nodes_of_one_host_have_names_of_their_own() -> None:
     assert [one.id for one in named_apart(nodes)] == [one.id for one in nodes]
 
 
+@pytest.mark.unchecked
 def test_a_result_has_the_name_of_its_node() -> None:
     """Of two nodes of one host a trial's process knows the host alone."""
 

@@ -14,6 +14,7 @@ from crowdsweep.importing.guess import guess_file
 COLUMNS = 20_000
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("answers", ["1,0", "1,1"], ids=["a matrix", "nothing that is known"])
 def test_a_column_each_of_thousands_of_annotators(tmp_path: Path, answers: str) -> None:
     path = tmp_path / "wide.csv"
