@@ -231,7 +231,6 @@ def test_an_autoscaler_grows_the_cluster_under_a_sweep_and_shrinks_it_again(
     run = machine.sweep(mapping)
     machine.wait_for(lambda: int(machine.asked(nodes)) > 2)
     assert run.wait(PATIENCE_S) == 0, machine.said()
-    assert "no node has room for a slot now; waiting for one" in machine.said()
     ended_as_inline(machine, mapping, tmp_path)
     machine.wait_for(lambda: machine.asked(nodes) == "1")
 
