@@ -22,6 +22,7 @@ from crowdsweep.data.missing import likely_missing
 from crowdsweep.errors import BadInput, DataError
 from crowdsweep.importing.file_to_folder import Imported, import_file
 from crowdsweep.importing.guess import guess_file, settled
+from crowdsweep.importing.registry import read_form
 from crowdsweep.importing.rows import FileOptions
 
 PEOPLE = ("ann", "bob", "cyn")
@@ -413,3 +414,10 @@ def test_a_file_in_place_of_a_folder_is_sent_to_init(tmp_path: Path, monkeypatch
     for name in ("a.csv", str(tmp_path / "a.csv")):
         with pytest.raises(DataError, match=r"got a file; `crowdsweep init .*a\.csv` makes one of it"):
             cs.load(name)
+
+
+def test_a_matrix_of_its_names_alone_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,ann,bob\n" * 2)
+    with pytest.raises(DataError, match="rows with answers below the first line, got its names once more"):
+        read_form("cleanlab", path)

@@ -52,6 +52,8 @@ def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | Non
     header, body = _parted(path, cells, is_table, True if asked.item is not None else headed, gathered)
     _check_widths(path, len(cells[0]), body)
     body = _rows_alone(header, body, gathered)
+    if not body:
+        raise DataError(f"{path}: expected rows with answers below the first line, got its names once more")
     file = gold_file(asked.gold, header, path)
     header, body, classes = _without_gold(header, body, asked.gold if file is None else None)
     header, body = _item_first(path, header, body, asked.item)
