@@ -51,9 +51,7 @@ def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | Non
         raise DataError(f"{path}: expected a matrix, the file is empty")
     header, body = _parted(path, cells, is_table, True if asked.item is not None else headed, gathered)
     _check_widths(path, len(cells[0]), body)
-    body = _rows_alone(header, body, gathered)
-    if not body:
-        raise DataError(f"{path}: expected rows with answers below the first line, got its names once more")
+    body = _rows_alone(path, header, body, gathered)
     file = gold_file(asked.gold, header, path)
     header, body, classes = _without_gold(header, body, asked.gold if file is None else None)
     header, body = _item_first(path, header, body, asked.item)
@@ -99,9 +97,11 @@ def _from_matrix(path: Path, asked: FileOptions, prefix: str, headed: bool | Non
     return gathered.imported(multilabel=False, gold=gold.found)
 
 
-def _rows_alone(header: list[str], body: list[list[str]], gathered: RowCollector) -> list[list[str]]:
+def _rows_alone(path: Path, header: list[str], body: list[list[str]], gathered: RowCollector) -> list[list[str]]:
     """Returns the lines without those that are the header once more, and without a last one that adds up the others."""
     rows = [line for line in body if line != header]
+    if not rows:
+        raise DataError(f"{path}: expected rows with answers below the first line, got its names once more")
     if _overlap(header, rows, 0):  # numbers, which are also answers
         rows = body
     if len(rows) < len(body):
