@@ -77,6 +77,16 @@ def shapes_of(resources: Resources) -> tuple[Resources, ...]:
     return (replace(resources, gpu_needed=True),)
 
 
+def is_scarce(shape: Resources) -> bool:
+    """Whether a slot holds a resource that few nodes have: a GPU or a custom resource."""
+    return shape.gpu > 0 or bool(shape.custom)
+
+
+def plenty(resources: Resources) -> tuple[float, int, float]:
+    """Returns a sort key that puts resources which few nodes have first: GPUs, custom resources and labels, CPUs."""
+    return -resources.gpu, -len(resources.custom) - len(resources.labels), -resources.cpu
+
+
 class FreeCapacity:
     """Free capacity of each node: its resources minus those of the slots placed on it and of other people's work.
 

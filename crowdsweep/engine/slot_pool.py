@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from crowdsweep.engine.cluster import Cluster
 from crowdsweep.engine.devices import device_of
 from crowdsweep.engine.executor import Batch
-from crowdsweep.engine.nodes import FreeCapacity, shapes_of, wants
+from crowdsweep.engine.nodes import FreeCapacity, is_scarce, plenty, shapes_of, wants
 from crowdsweep.engine.ray_slot import CONTROL, Slot, slot_options
 from crowdsweep.engine.sharing import Claim, Sharing, part_of, poorest
 from crowdsweep.engine.versions import versions_of_trials
@@ -257,9 +257,9 @@ class SlotPool:
         Args:
             left: resources of each batch that found no room.
         """
-        waiting = [shape for shape in (self._shapes(one)[0] for one in left) if _is_scarce(shape)]
+        waiting = [shape for shape in (self._shapes(one)[0] for one in left) if is_scarce(shape)]
         if waiting:
-            may_end = [actor for actor in self.actors if not _is_scarce(actor.shape)]
+            may_end = [actor for actor in self.actors if not is_scarce(actor.shape)]
             make_room(waiting, self._nodes, self.actors, may_end)
 
     def _share_with_others(self) -> None:
@@ -314,7 +314,7 @@ class SlotPool:
         if self._gives_way and self.actors:
             return [resources for resources, lacking in unmet.items() for _ in range(lacking)]
         room = FreeCapacity(self._nodes, [(actor.node, actor.shape) for actor in self.actors])
-        for resources in sorted(unmet, key=_plenty):  # the scarcest resources are assigned first
+        for resources in sorted(unmet, key=plenty):  # the scarcest resources are assigned first
             lacking = unmet[resources]
             while lacking and self._start_for(resources, room, spare):
                 lacking -= 1
@@ -404,16 +404,6 @@ class SlotPool:
 def ping(handle: Any) -> Any:
     """Calls `Slot.ping` of an actor; returns the reference to its reply."""
     return handle.ping.options(concurrency_group=CONTROL).remote()
-
-
-def _is_scarce(shape: Resources) -> bool:
-    """Whether a slot holds a resource that few nodes have: a GPU or a custom resource."""
-    return shape.gpu > 0 or bool(shape.custom)
-
-
-def _plenty(resources: Resources) -> tuple[float, int, float]:
-    """Returns a sort key that puts resources which few nodes have first: GPUs, custom resources and labels, CPUs."""
-    return -resources.gpu, -len(resources.custom) - len(resources.labels), -resources.cpu
 
 
 class _IdleSlots:

@@ -1,4 +1,4 @@
-"""A sweep waits for the nodes of a cluster that has none yet; nodes of one host are told apart."""
+"""A sweep waits for the nodes of a cluster that has none yet; nodes of one host have names of their own."""
 
 from collections.abc import Sequence
 from dataclasses import replace
