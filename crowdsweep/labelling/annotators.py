@@ -181,8 +181,8 @@ def _permutation_z(
 
 
 def _looks_p(answers: Answers, by_crowd: Float64[np.ndarray, " rows"]) -> Column:
-    """Returns the p-value of the hypothesis that each annotator gives at least half of the answers by the pooled matrix,
-    and the others without looking at the items: a likelihood ratio, with its asymptotic distribution.
+    """Returns the p-value of the hypothesis that each annotator gives at least half of the answers by the pooled
+    matrix, and the others without looking at the items: a likelihood ratio, with its asymptotic distribution.
 
     Args:
         by_crowd: probability of each answer if it is given as the crowd gives its own.
