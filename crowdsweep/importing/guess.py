@@ -67,7 +67,7 @@ def guess_file(path: Path, file_options: FileOptions | None = None, form: str | 
 
     Args:
         path: the file, or the folder of an export.
-        told: columns (and the question) that the user named; these are kept.
+        file_options: columns (and the question) that the user named; these are kept.
         form: the form that the user named.
 
     Raises:
@@ -123,7 +123,7 @@ def guess_by_cells(path: Path, file_options: FileOptions, known: Mapping[str, Co
     A column has a role if it is the only one more than half of whose distinct values are known for that role.
 
     Args:
-        path, told: as for `guess_file`.
+        path, file_options: as for `guess_file`.
         known: known items, annotators and labels, by role.
 
     Raises:

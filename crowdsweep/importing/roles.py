@@ -93,7 +93,7 @@ def roles_of(table: Table, chosen_columns: Mapping[str, str]) -> Roles:
 
     Args:
         table: the table.
-        told: columns that the user named, by role.
+        chosen_columns: columns that the user named, by role.
     """
     known = next((names for names in (_exact(table, roles) for roles in EXACTLY) if names), {})
     found = {**known, **chosen_columns}

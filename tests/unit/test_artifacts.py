@@ -294,7 +294,7 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
     assert repair_journal(tmp_path).copy is None
     (models,) = comparison_of(before, KeptScores(before, open_rows(tmp_path, write=False))).datasets
     files = {path: path.read_bytes() for path in (tmp_path / "artifacts").iterdir()}
-    lost = [key for key, result in before.results.items() if before.specs[key].model == "majority-vote"]
+    lost = [key for key in before.results if before.specs[key].model == "majority-vote"]
     for digest in {one.digest for key in lost for name, one in before.results[key].kept.items() if "scores" in name}:
         path = tmp_path / "artifacts" / f"{digest}.npy"
         path.unlink() if how == "gone" else path.write_bytes(path.read_bytes()[::-1])
