@@ -51,7 +51,7 @@ def run_command_line(arguments: Sequence[str], *, waiting: LoadingNotice | None 
 
     Args:
         arguments: arguments of the command line, from the name of the command on.
-        waiting: timer of the first message (`first_word`), where a user waits for it.
+        waiting: timer of the notice that the program is loading, where a user waits for it.
     """
     try:
         code = commands.main(list(arguments), prog_name="crowdsweep", standalone_mode=False, obj=waiting)

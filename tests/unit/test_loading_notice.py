@@ -1,4 +1,4 @@
-"""A command that loads for long says a word first, where somebody started it as a process."""
+"""A command that loads for long says so first, where somebody started it as a process."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from crowdsweep.cli.commands import commands, run_command_line
 from crowdsweep.cli.loading_notice import LoadingNotice, cancel_loading_notice, set_loading_notice, start_loading_notice
 from crowdsweep.cli.output import say
 
-# What takes more than a tenth of a second to import: nothing of it may stand before the first word.
+# What takes more than a tenth of a second to import: nothing of it may be imported before the notice.
 HEAVY = (
     *("numpy", "pyarrow", "scipy", "pandas", "torch", "sklearn", "optuna", "mlflow", "ray", "matplotlib"),
     *("rich", "yaml", "obstore", "jinja2", "beartype", "pydantic", "sqlalchemy"),
@@ -52,7 +52,7 @@ def slow(seconds: float, begins: str) -> None:
         (None, ["--seconds", "0.3"], ""),
     ],
 )
-def test_the_first_word_is_said_where_it_takes_long(monkeypatch, capsys, waiting, words, said) -> None:
+def test_the_notice_appears_where_loading_takes_long(monkeypatch, capsys, waiting, words, said) -> None:
     monkeypatch.setattr(loading_notice, "_PATIENCE_S", 0.05 if words[1] != "0" else 30.0)
     group.main(["slow", *words], prog_name="demo", standalone_mode=False, obj=waiting and waiting())
     printed = capsys.readouterr()
@@ -72,7 +72,7 @@ LEAVES = dict(leaves(commands))
 
 
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)
-def test_every_command_has_a_first_word_before_it_begins(monkeypatch, path: tuple[str, ...]) -> None:
+def test_every_command_can_show_the_notice_before_it_begins(monkeypatch, path: tuple[str, ...]) -> None:
     begun: list[str] = []
     monkeypatch.setattr(LoadingNotice, "begin", lambda self, words: begun.append(words))
     monkeypatch.setattr(LEAVES[path], "callback", lambda **_: begun.append("the command"))
@@ -85,7 +85,7 @@ def test_every_command_has_a_first_word_before_it_begins(monkeypatch, path: tupl
     assert begun == [f"crowdsweep {path[0]}: loading", "the command"]
 
 
-def test_nothing_heavy_is_imported_before_the_first_word() -> None:
+def test_nothing_heavy_is_imported_before_the_notice() -> None:
     program = (
         "import json, sys\n"
         "from crowdsweep import __main__\n"
