@@ -9,9 +9,9 @@ A built-in dataset is a file of `data/sources/`, a file on the search path `CROW
 import math
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Lt
 
@@ -21,9 +21,9 @@ from crowdsweep.data.dataset import CrowdDataset, Scalar
 from crowdsweep.data.on_disk.folder import is_dataset_folder, read_folder
 from crowdsweep.data.public import PUBLIC_DATASETS
 from crowdsweep.data.search_path import SEARCH_PATH, search_path
-from crowdsweep.errors import DataError, UnknownName
+from crowdsweep.errors import BadInput, DataError, UnknownName
 from crowdsweep.paths import expand_home, is_file, is_folder, names_in
-from crowdsweep.registry import discovery
+from crowdsweep.registry import discovery, parameters
 from crowdsweep.seeds import SeedStream
 
 CrowdName = Literal["setup1", "cifar", "bad-votes"]
@@ -76,13 +76,6 @@ class FolderParams:
 
 
 COMMON_PARAMS = tuple(field.name for field in fields(CommonParams))
-_CHOICES = {
-    "scenario": ("individual", "global"),
-    "training": ("split", "all"),
-    "allocation": ("even", "adaptive"),
-    "crowd": get_args(CrowdName),
-}
-_LEAST = {"redundancy": 1, "annotators": 1, "folds": 3}  # of whole numbers
 FOLDER_PARAMS = tuple(field.name for field in fields(FolderParams))
 
 
@@ -143,12 +136,12 @@ def load(name: str, params: Mapping[str, Scalar]) -> CrowdDataset:
         base = found.base(full)
         return replace(base, params={**full, "version": found.version})
     assert folder is not None  # noqa: S101 - `find_folder` raised otherwise
-    given = {key: _text_param(params, key) for key in FOLDER_PARAMS}
-    kind = given["features"]
+    asked = asdict(_record_of(FolderParams, FOLDER_PARAMS, params, f"dataset {name}"))
+    kind = asked["features"]
     if kind is None or not is_computed(kind):
-        base = read_folder(folder, **given)
+        base = read_folder(folder, **asked)
     else:
-        base = with_computed(read_folder(folder, **{**given, "features": "none"}), kind)
+        base = with_computed(read_folder(folder, **{**asked, "features": "none"}), kind)
     return replace(base, params={key: params[key] for key in FOLDER_PARAMS if params.get(key) is not None})
 
 
@@ -172,17 +165,7 @@ def check_params(params: Mapping[str, Scalar], own: tuple[str, ...], where: str)
     for key in params:
         if key not in (*COMMON_PARAMS, *own):
             raise UnknownName("dataset parameter", key, (*COMMON_PARAMS, *own), where)
-    common: dict[str, Any] = {key: params[key] for key in COMMON_PARAMS if params.get(key) is not None}
-    for key in common.keys() & _CHOICES.keys():
-        if common[key] not in _CHOICES[key]:
-            raise DataError(f"{where}, parameter {key}: expected {' or '.join(_CHOICES[key])}, got {common[key]!r}")
-    for key in common.keys() & _LEAST.keys():
-        common[key] = whole_param(params, key, at_least=_LEAST[key])
-    if "labels_per_item" in common:
-        common["labels_per_item"] = number_param(params, "labels_per_item", above=0)
-    if "annotator_dropout" in common:
-        common["annotator_dropout"] = number_param(params, "annotator_dropout", at_least=0, below=1)
-    asked = CommonParams(**common)
+    asked: CommonParams = _record_of(CommonParams, COMMON_PARAMS, params, where)
     if asked.allocation == "adaptive" and asked.redundancy is None:
         raise DataError(
             f"{where}, parameter allocation: expected redundancy with adaptive, which sets how many labels an item "
@@ -251,11 +234,12 @@ def whole_param(params: Mapping[str, Scalar], name: str, *, at_least: int) -> in
     return int(value)
 
 
-def _text_param(params: Mapping[str, Scalar], name: str) -> str | None:
-    value = params.get(name)
-    if value is not None and not isinstance(value, str):
-        raise DataError(f"dataset parameter {name}: expected a text, got {value!r}")
-    return value
+def _record_of(record: type[Any], names: tuple[str, ...], params: Mapping[str, Scalar], where: str) -> Any:
+    """Returns a record of these parameters, of which null is the same as none given."""
+    try:
+        return parameters.build(record, {key: params[key] for key in names if params.get(key) is not None}, where)
+    except BadInput as error:
+        raise DataError(str(error)) from None
 
 
 def _folders() -> list[str]:

@@ -113,7 +113,11 @@ def test_a_dataset_is_thinned_to_where_labels_tell_most() -> None:
     ("base", "params", "message"),
     [
         (dataset(), {"allocation": "adaptive"}, "parameter allocation: expected redundancy with adaptive"),
-        (dataset(), {"allocation": "best", "redundancy": 2}, "parameter allocation: expected even or adaptive"),
+        (
+            dataset(),
+            {"allocation": "best", "redundancy": 2},
+            'parameter \'allocation\': expected one of "even", "adaptive"',
+        ),
         (
             replace(dataset(), scale="multilabel"),
             {"allocation": "adaptive", "redundancy": 2},

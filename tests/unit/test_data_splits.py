@@ -259,8 +259,8 @@ def test_labelme_as_the_papers_part_it(shared_data):
     ("params", "fraction", "error", "message"),
     [
         ({"redundancey": 2}, 0, UnknownName, "did you mean 'redundancy'"),
-        ({"redundancy": "two"}, 0, DataError, "redundancy: expected a number at least 1, got 'two'"),
-        ({"training": "some"}, 0, DataError, "split or all, got 'some'"),
+        ({"redundancy": "two"}, 0, DataError, 'redundancy\': expected integer, at least 1, or null; got "two"'),
+        ({"training": "some"}, 0, DataError, 'got "some"'),
         ({}, 1.0, DataError, "held-out fraction of at least 0 and below 1, got 1.0"),
         ({}, -0.1, DataError, "held-out fraction"),
     ],
@@ -349,7 +349,7 @@ def test_folds_keep_sentences_whole():
 
 
 def test_folds_that_cannot_be_dealt_are_refused():
-    with pytest.raises(DataError, match="parameter folds: expected a number at least 3, got 2"):
+    with pytest.raises(DataError, match="parameter 'folds': expected integer, at least 3, or null; got 2"):
         prepare(many(), {"folds": 2}, 0)
     with pytest.raises(DataError, match="folds: expected at most 22, one for each unit; got 23"):
         prepare(many(), {"folds": 23}, 0)
