@@ -32,7 +32,7 @@ def config_of(**changes: Any) -> SweepConfig:
     mapping: dict[str, Any] = {
         "name": "long",
         "datasets": [{"name": "digits", "annotators": 20}],
-        "models": [{"name": "soft-mv", "params": {"epochs": 500, "steps": 0, "patience": None, "hidden": [64]}}],
+        "models": [{"name": "soft-mv", "params": {"epochs": 200, "steps": 0, "patience": None, "hidden": [64]}}],
         "metric": "dev_accuracy",
         "seeds": {"report": 2},
         "checkpoint_minutes": 0.01,
