@@ -44,7 +44,8 @@ from crowdsweep.arrays import (
     ratio,
 )
 from crowdsweep.models._stacked import StackedCrowds
-from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414 - one door to the arithmetic
+from crowdsweep.models._stacked import one_hot as one_hot  # noqa: PLC0414 - one door to the arithmetic
+from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
 from crowdsweep.models._steps import Stepped
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor
@@ -211,36 +212,30 @@ def mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after:
     return crowds.replica_sums_of_annotators(changes) / np.maximum(active * crowds.n_classes**2, 1.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FittedEM:
-    """The result of EM."""
+def em_results(
+    crowds: StackedCrowds,
+    posterior: ItemProbs,
+    stepped: Stepped[Any],
+    annotators: Sequence[AnnotatorModel],
+    extras: Sequence[Mapping[str, Float64[np.ndarray, "..."]]],
+    predictors: Sequence[Predictor] | None = None,
+) -> list[FitResult]:
+    """Returns the result of each replica.
 
-    crowds: StackedCrowds
-    posterior: ItemProbs
-    stepped: Stepped[Any]
-
-    def results(
-        self,
-        annotators: Sequence[AnnotatorModel],
-        extras: Sequence[Mapping[str, Float64[np.ndarray, "..."]]],
-        predictors: Sequence[Predictor] | None = None,
-    ) -> list[FitResult]:
-        """Returns the result of each replica.
-
-        Args:
-            predictors: of each; None where unseen items are not labelled.
-        """
-        return [
-            self.stepped.result(
-                replica,
-                item_probs=(item_probs := self.posterior[self.crowds.items_of(replica)]),
-                annotators=own,
-                label_probs=label_probs_of(item_probs, own),
-                predictor=None if predictors is None else predictors[replica],
-                extras=extra,
-            )
-            for replica, (own, extra) in enumerate(zip(annotators, extras, strict=True))
-        ]
+    Args:
+        annotators, extras, predictors: of each; no predictors where unseen items are not labelled.
+    """
+    return [
+        stepped.result(
+            replica,
+            item_probs=(item_probs := posterior[crowds.items_of(replica)]),
+            annotators=own,
+            label_probs=label_probs_of(item_probs, own),
+            predictor=None if predictors is None else predictors[replica],
+            extras=extra,
+        )
+        for replica, (own, extra) in enumerate(zip(annotators, extras, strict=True))
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -124,12 +124,12 @@ class StackedCrowds:
     @cached_property
     def label_indicator(self) -> sp.csr_array:
         """The 0/1 matrix [columns, classes] of each column's label."""
-        return _one_hot(self.column_label, self.n_classes)
+        return one_hot(self.column_label, self.n_classes)
 
     @cached_property
     def replica_label_indicator(self) -> sp.csr_array:
         """The 0/1 matrix [columns, replicas * classes] of `column_replica_label`."""
-        return _one_hot(self.column_replica_label, self.n_replicas * self.n_classes)
+        return one_hot(self.column_replica_label, self.n_replicas * self.n_classes)
 
     @cached_property
     def annotator_used(self) -> sp.csr_array:
@@ -291,7 +291,7 @@ def _distinct(
     return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - 1)[codes]
 
 
-def _one_hot(codes: Int32[np.ndarray, " rows"] | Int64[np.ndarray, " rows"], n_codes: int) -> sp.csr_array:
+def one_hot(codes: Int32[np.ndarray, " rows"] | Int64[np.ndarray, " rows"], n_codes: int) -> sp.csr_array:
     """Returns the 0/1 matrix [rows, codes] of each row's code."""
     n_rows = len(codes)
     return sp.csr_array((np.ones(n_rows), codes, np.arange(n_rows + 1)), shape=(n_rows, n_codes))

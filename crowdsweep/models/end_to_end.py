@@ -159,9 +159,7 @@ class EndToEnd:
                 data=part,
                 answers=own,
                 predictor=predictor(0, history.end),
-                snapshot=history.end,
-                objective=-np.array(history.losses),
-                converged=history.converged,
+                history=history,
                 device=device,
             )
             for part, own, history in zip(data, answers, histories, strict=True)

@@ -33,7 +33,6 @@ from crowdsweep.models._em import (
     IN_CACHE,
     AnnotatorTotals,
     ColumnProbs,
-    FittedEM,
     PerReplica,
     PseudoAnswers,
     StackedCrowds,
@@ -41,6 +40,7 @@ from crowdsweep.models._em import (
     chunks,
     column_counts,
     columns_of_counts,
+    em_results,
     log_class_shares,
     normalised,
     soft_vote,
@@ -159,7 +159,6 @@ def _results(crowds: StackedCrowds, stepped: Stepped[State]) -> list[FitResult]:
     """Annotators answer as their posterior means say, unknown ones as the crowd's mean."""
     end = stepped.state
     columns = columns_of_counts(crowds, column_counts(crowds, end.posterior), end.pseudo_answers)
-    fitted = FittedEM(crowds=crowds, posterior=end.posterior, stepped=stepped)
     shares = np.exp(log_class_shares(crowds, end.posterior))
     crowd = normalised_rows(end.pseudo_answers)
     annotators = [
@@ -170,7 +169,7 @@ def _results(crowds: StackedCrowds, stepped: Stepped[State]) -> list[FitResult]:
         {"class_shares": own, "concentration": pseudo.sum(axis=1)}
         for own, pseudo in zip(shares, end.pseudo_answers, strict=True)
     ]
-    return fitted.results(annotators, extras)
+    return em_results(crowds, end.posterior, stepped, annotators, extras)
 
 
 MODEL = ModelInfo(

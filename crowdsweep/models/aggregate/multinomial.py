@@ -43,8 +43,7 @@ class Multinomial:
             reports=[context.report for context in contexts],
         )
         found = zip(fitted.matrices(), data, strict=True)
-        annotators = [SharedConfusion(matrix=own, n_annotators=part.n_annotators) for own, part in found]
-        return fitted.em.results(annotators, [{"class_shares": own} for own in fitted.class_shares])
+        return fitted.results_of([SharedConfusion(matrix=own, n_annotators=part.n_annotators) for own, part in found])
 
 
 MODEL = ModelInfo(

@@ -26,7 +26,16 @@ from jaxtyping import Float64, Int32, Int64
 
 from crowdsweep.arrays import ItemProbs, add_rows, floored_log, normalised_rows, ratio, sparse_zeros
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import FittedEM, PerReplica, ReplicaClasses, StackedCrowds, chunks, normalised, pooled, stack
+from crowdsweep.models._em import (
+    PerReplica,
+    ReplicaClasses,
+    StackedCrowds,
+    chunks,
+    em_results,
+    normalised,
+    pooled,
+    stack,
+)
 from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._by_class import fit_by_class
 from crowdsweep.models.aggregate._coins import Accuracies, RightAndAll, coins_of, error, pooled_accuracies
@@ -71,7 +80,7 @@ class OneCoin:
             {"class_shares": own, "annotator_accuracy": coin.accuracy}
             for own, coin in zip(np.exp(floored_log(normalised_rows(end.expected))), annotators, strict=True)
         ]
-        return FittedEM(crowds=crowds, posterior=_table(crowds, end), stepped=stepped).results(annotators, extras)
+        return em_results(crowds, _table(crowds, end), stepped, annotators, extras)
 
     def _pseudo_answers(self, crowds: StackedCrowds) -> "PseudoCoins":
         """Returns what is added to every annotator's answers; the crowd's accuracy is by the same EM."""

@@ -31,7 +31,7 @@ from crowdsweep.models.checkpoints import (
     without_prefix,
 )
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, TrainingProtocol
-from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, Predictor
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
@@ -111,24 +111,14 @@ class Fitted:
             return True
         return bool(self.log_likelihoods[-1] > other.log_likelihoods[-1])
 
-    def result(
-        self,
-        *,
-        item_probs: ItemProbs,
-        annotators: AnnotatorModel,
-        label_probs: LabelProbs,
-        extras: Mapping[str, Float64[np.ndarray, "..."]] | None = None,
-    ) -> FitResult:
-        """Returns what the model makes of it, with how the fit went."""
+    def result(self, **fields: Any) -> FitResult:
+        """Returns how the fit went, and these fields of `FitResult`, which the model makes of it."""
         return FitResult(
-            item_probs=item_probs,
-            annotators=annotators,
-            label_probs=label_probs,
             predictor=self.predictor,
             objective=self.log_likelihoods,
             converged=self.converged,
             iterations=len(self.log_likelihoods),
-            extras=extras or {},
+            **fields,
         )
 
 

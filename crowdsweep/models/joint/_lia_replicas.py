@@ -294,15 +294,13 @@ class _Replicas:
         end = replace(history.end, answers=crowd.every)
         posterior = self._labels(end)
         annotators = end.annotators(posterior)
-        return FitResult(
+        history.converged |= not still_improves(-np.array(history.losses))
+        return history.result(
             item_probs=as_probs(posterior, multilabel=crowd.data.scale == "multilabel"),
             annotators=annotators,
-            label_probs=lambda item, annotator: end.predictive(posterior, item, annotator),
+            label_probs=partial(end.predictive, posterior),
             predictor=LiaPredictor(fitted=end) if labels_unseen else None,
             unseen_label_probs=end.unseen_label_probs if labels_unseen else None,
-            objective=-np.array(history.losses),
-            converged=history.converged or not still_improves(-np.array(history.losses)),
-            iterations=len(history.losses),
             extras=end.extras(posterior, annotators),
         )
 

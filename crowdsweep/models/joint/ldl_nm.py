@@ -123,7 +123,16 @@ class LdlNm:
     def _fit_together(
         self, network: LdlNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        sets = [self._training_set(part, context) for part, context in zip(data, contexts, strict=True)]
+        sets = [
+            training_set(
+                part,
+                context.seeds,
+                unseen_annotators=self.unseen_annotators,
+                max_annotators=self.max_annotators,
+                item_balanced=self.item_balanced,
+            )
+            for part, context in zip(data, contexts, strict=True)
+        ]
         device = contexts[0].device
         start = normal(self.annotator_embedding**-0.5)
         orders = [one.order for one in sets]
@@ -157,7 +166,7 @@ class LdlNm:
         parts = [CheckpointPart.of(context.checkpoint, context.seeds) for context in contexts]
         histories = train(trainer, loss, schedule, reports, predictor=ensemble, validation=validation, parts=parts)
         return [
-            FitResult(
+            history.result(
                 item_probs=(asked := ensemble(replica, history.end)).predict(part.items, "ensemble"),
                 label_probs=partial(
                     said := _said_by(
@@ -167,9 +176,6 @@ class LdlNm:
                 ),
                 predictor=asked,
                 unseen_label_probs=said,
-                objective=-np.array(history.losses),
-                converged=history.converged,
-                iterations=len(history.losses),
                 extras={
                     **_latent_space(part, ensemble(replica, history.end, sets[replica].every)),
                     **_unseen_scores(part, sets[replica], asked),
@@ -177,15 +183,6 @@ class LdlNm:
             )
             for replica, (part, history) in enumerate(zip(data, histories, strict=True))
         ]
-
-    def _training_set(self, data: TrainingData, context: FitContext) -> TrainingSet:
-        return training_set(
-            data,
-            context.seeds,
-            unseen_annotators=self.unseen_annotators,
-            max_annotators=self.max_annotators,
-            item_balanced=self.item_balanced,
-        )
 
 
 @final

@@ -21,7 +21,7 @@ without a class is left out. Heads are linear in the trunk's last layer, and the
 as in `stl`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log
@@ -38,7 +38,7 @@ from crowdsweep.models._batches import Batch
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import label_probs_of_items
 from crowdsweep.models._soft_targets import TrainingRows
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor, handing_on
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Network, WrappedNetwork
 from crowdsweep.models.networks.tensors import Inputs, PerReplica, Probs
@@ -84,7 +84,7 @@ class MTL:
             one.result(
                 item_probs=one.probs[:, :n_classes],
                 label_probs=label_probs_of_items(one.probs[:, n_classes:]),
-                predictor=(heads := HeadsPredictor(both=one.predictor)),
+                predictor=(heads := HeadsPredictor(one.predictor)),
                 unseen_label_probs=partial(_unseen_label_probs, heads),
             )
             for one in trained
@@ -98,10 +98,6 @@ class MTL:
         """Returns targets of both heads side by side; validated are the first head's on dev items, and where
         there are none both heads' on some of the training items."""
 
-        def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
-            made = None if predictor is None else lambda: HeadsPredictor(both=predictor())
-            return context.report(step, objective, made)
-
         def dev_targets(annotations: Annotations) -> ItemProbs:
             voted = self.hard.silver(annotations, context)
             return np.hstack([voted, np.zeros_like(voted)])
@@ -112,7 +108,7 @@ class MTL:
             data=data,
             targets=np.hstack([hard, soft]),
             seeds=context.seeds.child("classifier"),
-            report=report,
+            report=handing_on(context.report, HeadsPredictor),
             dev_targets=dev_targets,
             checkpoint=context.checkpoint,
         )
@@ -130,7 +126,7 @@ class TwoHeads(WrappedNetwork):
 
 
 @final
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class HeadsPredictor:
     """Labels items with the first head (`classifier`) or the second (`soft`)."""
 
@@ -160,10 +156,8 @@ class HeadsLoss:
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
         """See `Loss`."""
         wanted, weight = self._rows.wanted(batch)
-        (hard, soft), logits = (
-            wanted.chunk(2, dim=1),
-            self._network.logits(values, batch.take(self._rows.inputs), batch),
-        )
+        hard, soft = wanted.chunk(2, dim=1)
+        logits = self._network.logits(values, batch.take(self._rows.inputs), batch)
         log_p, log_q = (torch.log_softmax(head, dim=1) for head in logits.chunk(2, dim=1))
         lost = -(hard * log_p) + self._weight * soft_terms(soft, log_q, self._soft_loss)
         return lost.sum(dim=(1, 2)), weight
