@@ -47,7 +47,7 @@ from crowdsweep.models._stacked import StackedCrowds
 from crowdsweep.models._stacked import one_hot as one_hot  # noqa: PLC0414 - one door to the arithmetic
 from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
-from crowdsweep.models._steps import Stepped
+from crowdsweep.models._steps import PerReplica, Stepped
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
@@ -56,7 +56,6 @@ IN_CACHE = 1 << 15  # numbers of a temporary that a core's cache holds between t
 ColumnProbs = Float64[np.ndarray, "columns classes"]
 AnnotatorTotals = Float64[np.ndarray, "annotators classes"]
 ReplicaClasses = Float64[np.ndarray, "replicas classes"]
-PerReplica = Float64[np.ndarray, " replicas"]
 PseudoAnswers = Float64[np.ndarray, "replicas true observed"]
 
 
@@ -302,7 +301,6 @@ class SharedConfusion:
     n_annotators: int
 
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
-        """Returns the matrix as often as there are annotators."""
         return np.tile(self.matrix, (len(annotators), 1, 1))
 
     def global_confusion(self) -> Confusion | None:

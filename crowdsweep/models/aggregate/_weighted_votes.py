@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs, add_rows, normalised_rows, ratio
-from crowdsweep.models._em import IN_CACHE, ColumnProbs, PerReplica, StackedCrowds, chunks, em_results, soft_vote
+from crowdsweep.models._em import IN_CACHE, ColumnProbs, StackedCrowds, chunks, em_results, soft_vote
 from crowdsweep.models._steps import Stepped
 from crowdsweep.models.aggregate._coins import PerEntry, coins, right_entries
 from crowdsweep.models.aggregate._rows import by_code, pairs_of
@@ -88,8 +88,3 @@ def voted_results(crowds: StackedCrowds, weights: Weights, stepped: Stepped[Any]
         for replica, (own, mine) in enumerate(zip(annotators, parts, strict=True))
     ]
     return em_results(crowds, item_probs, stepped, annotators, extras)
-
-
-def largest_change(crowds: StackedCrowds, before: Weights, after: Weights) -> PerReplica:
-    """Returns the largest change of an annotator's weight in each replica."""
-    return crowds.replica_maxima(np.abs(after - before), crowds.annotator_replica)

@@ -84,7 +84,6 @@ class DawidSkene:
     start: Literal["soft", "hard"] = "soft"
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         if data[0].scale == "multilabel":
             return fit_by_class(self, data, contexts)
         crowds = stack([part.annotations for part in data])

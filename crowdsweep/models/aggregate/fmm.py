@@ -78,11 +78,9 @@ class FiniteMultinomialMixture:
             )
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all restarts of all data sets side by side."""
         return [one.result for one in self.fit_clusters(data, contexts)]
 
     def fit_clusters(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FittedClusters]:
-        """Returns the clusters of each data set."""
         # Seeds that share their data share what is made of them.
         table_of = {key: part.annotations.counts.toarray() for key, part in {id(part): part for part in data}.items()}
         tables = [table_of[id(part)] for part in data]

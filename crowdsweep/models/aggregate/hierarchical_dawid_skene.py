@@ -72,7 +72,6 @@ class HierarchicalDawidSkene:
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         if data[0].scale == "multilabel":
             return fit_by_class(self, data, contexts)
         crowds = stack([part.annotations for part in data])

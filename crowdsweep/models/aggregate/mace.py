@@ -55,7 +55,6 @@ class Mace:
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         even = crowds.n_classes / (crowds.n_classes + 1.0)  # half of all answers are spam, of all labels alike
         stepped = run_steps(

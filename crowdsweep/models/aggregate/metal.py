@@ -169,7 +169,6 @@ class CoOccurrences:
 
     @classmethod
     def of(cls, crowds: StackedCrowds) -> "CoOccurrences":
-        """Counts."""
         n_items = np.maximum(crowds.replica_sums(crowds.answered), 1.0)[crowds.column_replica]
         pairs = AnswersByPair.of(crowds).weights
         return cls(crowds=crowds, pairs=pairs, given=crowds.answers_per_column / n_items, n_items=n_items)

@@ -32,7 +32,6 @@ class Multinomial:
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         crowds = pooled(stack([part.annotations for part in data]))
         fitted = fit_matrices(
             crowds,

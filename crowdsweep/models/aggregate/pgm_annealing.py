@@ -79,7 +79,6 @@ class PgmAnnealing:
         return [one.result for one in self.fit_clusters(data, contexts)]
 
     def fit_clusters(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FittedClusters]:
-        """Returns the clusters of each data set."""
         alike: dict[str, list[int]] = {}
         for replica, part in enumerate(data):
             alike.setdefault(part.annotations.fingerprint(), []).append(replica)

@@ -60,7 +60,6 @@ class Snorkel:
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         stepped = run_steps(
             State(posterior=soft_vote(crowds), log_odds=np.zeros(crowds.n_annotators)),

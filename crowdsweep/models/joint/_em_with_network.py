@@ -195,7 +195,6 @@ class Reordered:
         return self.predictor.uses
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities."""
         return self.predictor.predict(items, use)[:, self.order]
 
 
@@ -291,7 +290,7 @@ class _Run:
             n_items = self._parts[replica].n_items
             targets = expected[place, :n_items].cpu().numpy()
             order, history = owner.order_of(targets), np.array(owner.histories[replica])
-            predictor = replicas.predictor(replica)
+            predictor = replicas.predictor(replicas.trainer.snapshot(replica))
             fitted = Fitted(
                 solution=self._crowd.solution(replica),
                 order=order,
@@ -356,12 +355,13 @@ class _Run:
         if sorted(order) != list(range(shape[1])):
             raise CheckpointRefused(f"expected an order of {shape[1]} classes, got {order}")
         self._crowd.restore(replica, without_prefix(state, "crowd"))
+        predictor = self._replicas.predictor(self._replicas.trainer.snapshot_of(replica, state))
         return Fitted(
             solution=self._crowd.solution(replica),
             order=order,
             probs=checked_array(state, "probs", shape),
             targets=checked_array(state, "targets", shape),
-            predictor=Reordered(predictor=self._replicas.predictor_of(without_prefix(state, "values")), order=order),
+            predictor=Reordered(predictor=predictor, order=order),
             log_likelihoods=checked_array(state, "history", (None,)),
             converged=bool(checked_array(state, "converged", (1,), np.bool_)[0]),
         )
@@ -390,7 +390,8 @@ class _Run:
 
         def predictor() -> Predictor:
             targets = expected[running[replica], : self._parts[replica].n_items].cpu().numpy()
-            return Reordered(predictor=self._replicas.predictor(replica), order=owner.order_of(targets))
+            now = self._replicas.predictor(self._replicas.trainer.snapshot(replica))
+            return Reordered(predictor=now, order=owner.order_of(targets))
 
         return value, predictor
 

@@ -27,12 +27,13 @@ from crowdsweep.models.joint._lia import BuildStream, LiaTraining, network_for
 from crowdsweep.models.joint._lia_answers import Answers, Posterior, answers_of, as_probs
 from crowdsweep.models.joint._lia_fitted import FittedLia
 from crowdsweep.models.joint._lia_loss import LiaLoss, Objective
-from crowdsweep.models.joint._lia_network import Annotators, LiaNetwork, standardised
+from crowdsweep.models.joint._lia_network import Annotators, LiaNetwork
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import normal, zeros
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.progress import still_improves
+from crowdsweep.models.scaling import standardised
 from crowdsweep.models.schedule import History, Schedule
 from crowdsweep.models.trainer import Loss, ReplicaTrainer, Snapshot
 
@@ -314,5 +315,4 @@ class LiaPredictor:
     uses = ("classifier",)
 
     def predict(self, items: Items, use: str) -> np.ndarray:  # noqa: ARG002 - there is one use
-        """Returns the classifier's probabilities."""
         return self.fitted.classes_of(items)

@@ -27,6 +27,7 @@ from typing import Annotated, Any, Protocol, final, runtime_checkable
 import numpy as np
 from annotated_types import Ge, Gt
 from jaxtyping import Float64, Int64
+from scipy.special import log_softmax
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs
 from crowdsweep.data.dataset import TrainingData
@@ -34,7 +35,7 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models._cost import MATRIX_PRODUCT
 from crowdsweep.models._em import chunks, normalised, stack
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs
-from crowdsweep.models.joint._softmax_regression import FeatureMap, Inputs, SoftmaxPredictor, Weights, log_softmax
+from crowdsweep.models.joint._softmax_regression import FeatureMap, Inputs, SoftmaxPredictor, Weights
 
 Rows = Float64[np.ndarray, "rows width"]
 Scores = Float64[np.ndarray, "rows classes"]
@@ -143,11 +144,9 @@ class _Grams:
         self._inverse = np.linalg.inv(0.5 * self._gram + penalty * np.eye(features.shape[1]))
 
     def product(self, rows: Rows) -> Rows:
-        """See `_Block`."""
         return (self._gram @ _cut(rows, self._gram)).reshape(rows.shape)
 
     def solve(self, rows: Rows) -> Rows:
-        """See `_Block`."""
         return (self._inverse @ _cut(rows, self._gram)).reshape(rows.shape)
 
 
@@ -161,11 +160,9 @@ class _Wide:
         self._inverse = np.linalg.inv(self._transposed @ features + 2.0 * penalty * np.eye(features.shape[2]))
 
     def product(self, rows: Rows) -> Rows:
-        """See `_Block`."""
         return (self._features @ (self._transposed @ _cut(rows, self._features))).reshape(rows.shape)
 
     def solve(self, rows: Rows) -> Rows:
-        """See `_Block`."""
         # Woodbury: (X X' / 2 + λ)^-1 = (1 - X (X' X + 2 λ)^-1 X') / λ, with a matrix of features × features to invert.
         explained = self._features @ (self._inverse @ (self._transposed @ _cut(rows, self._features)))
         return (rows - explained.reshape(rows.shape)) / self._penalty
@@ -251,7 +248,7 @@ class _Labels:
         products = self._by_block(own, lambda block, rows: block.product(rows))
         # Rows of X_t are inputs times the root of the label's weight; a score is of the inputs themselves.
         scores = (self.inputs @ crowd)[self.item] + products / self.root[:, None]
-        return _Fitted(crowd=crowd, own=own, products=products, log_probs=log_softmax(scores))
+        return _Fitted(crowd=crowd, own=own, products=products, log_probs=log_softmax(scores, axis=-1))
 
     def solve(self, rows: Rows) -> Rows:
         """Returns S_t rows, of all annotators."""

@@ -16,11 +16,12 @@ from typing import Annotated, Any, Protocol, cast, final, runtime_checkable
 import numpy as np
 from annotated_types import Ge, Gt
 from jaxtyping import Float64
+from scipy.special import log_softmax
 
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models._cost import MATRIX_PRODUCT
-from crowdsweep.models._em import normalised
+from crowdsweep.models._em import PerReplica, normalised
 from crowdsweep.models.contract import DataShape
 from crowdsweep.models.networks.contract import features_of
 from crowdsweep.models.scaling import Scale
@@ -29,7 +30,6 @@ Inputs = Float64[np.ndarray, "items inputs"]
 Weights = Float64[np.ndarray, "inputs classes"]
 ReplicaWeights = Float64[np.ndarray, "replicas inputs classes"]
 LogProbs = Float64[np.ndarray, "items classes"]
-PerReplica = Float64[np.ndarray, " replicas"]
 
 _STEPS = 100
 _FLATNESS = 1e-6  # of every slope, by the number of items
@@ -94,7 +94,6 @@ class SoftmaxPredictor:
     uses = ("classifier",)
 
     def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 - there is one use
-        """Returns class probabilities."""
         return normalised(self.features.inputs(items) @ self.weights)[0]
 
 
@@ -134,7 +133,7 @@ class Regressions:
     def log_probs(self, weights: ReplicaWeights) -> LogProbs:
         """Returns the log class probabilities of all items."""
         scores = [inputs @ own for inputs, own in zip(self._inputs, weights, strict=True)]
-        return log_softmax(np.concatenate(scores))
+        return log_softmax(np.concatenate(scores), axis=-1)
 
     def log_prior(self, weights: ReplicaWeights) -> PerReplica:
         """Returns the logarithm of the weights' prior density, up to a constant."""
@@ -143,13 +142,6 @@ class Regressions:
     def predictor(self, weights: ReplicaWeights, replica: int) -> SoftmaxPredictor:
         """Returns what labels unseen items."""
         return SoftmaxPredictor(features=self.features[replica], weights=weights[replica].copy())
-
-
-def log_softmax(scores: Float64[np.ndarray, "*rows classes"]) -> Float64[np.ndarray, "*rows classes"]:
-    """Returns log softmax along the last axis."""
-    # With the largest score moved to 0, exp cannot overflow, and its sum is at least 1.
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def maximised(inputs: Inputs, targets: Float64[np.ndarray, "items classes"], start: Weights, penalty: float) -> Weights:
@@ -162,7 +154,7 @@ def maximised(inputs: Inputs, targets: Float64[np.ndarray, "items classes"], sta
 
     def lost(flat: Float64[np.ndarray, " weights"]) -> tuple[float, Float64[np.ndarray, " weights"]]:
         weights = flat.reshape(start.shape)
-        log_probs = log_softmax(rows @ weights)
+        log_probs = log_softmax(rows @ weights, axis=-1)
         slope = rows.T @ (totals * np.exp(log_probs) - wanted) + penalty * weights
         return float(0.5 * penalty * (flat @ flat) - (wanted * log_probs).sum()), slope.ravel()
 

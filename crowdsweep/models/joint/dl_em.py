@@ -69,7 +69,6 @@ class DLEM:
     def fit_points(
         models: Sequence["DLEM"], data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        """Runs EM with all restarts of all fits side by side."""
 
         def crowd_of(owners: Sequence[int], _: Sequence[int]) -> KnownCrowd:
             smoothing = np.array([models[o].smoothing for o in owners])
@@ -118,13 +117,11 @@ class KnownCrowd:
         return padded[places], self.crowds.replica_sums(log_evidence * self.crowds.answered)[places]
 
     def solution(self, replica: int) -> tuple[SparseConfusions, ItemProbs]:
-        """Returns the annotators, and the posterior of the items."""
         place = self._replicas.index(replica)
         annotators = annotator_model(self.crowds, self.columns, place, smoothing=float(self._smoothing[replica]))
         return annotators, self.posterior[self.crowds.items_of(place)].copy()
 
     def state(self, replica: int) -> State:
-        """See `Crowd.state`."""
         place = self._replicas.index(replica)
         return {
             "posterior": self.posterior[self.crowds.items_of(place)].copy(),
@@ -132,7 +129,6 @@ class KnownCrowd:
         }
 
     def restore(self, replica: int, state: State) -> None:
-        """See `Crowd.restore`."""
         items = self.crowds.items_of(replica)
         self.posterior[items] = checked_array(state, "posterior", self.posterior[items].shape)
         own = columns_of(without_prefix(state, "columns"), like=columns_at(self.crowds, self.columns, [replica]))

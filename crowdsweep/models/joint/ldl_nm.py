@@ -105,7 +105,6 @@ class LdlNm:
     unseen_annotators: Annotated[float, Ge(0), Lt(1)] = 0.0
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets, as many at a time as the machine's cache holds."""
         network = LdlNetwork(
             n_features=features_of(data[0].items).shape[1],
             n_classes=data[0].n_classes,
@@ -219,7 +218,6 @@ class HeadsLoss:
         self._annotator_shares = stacked([one.annotator_shares for one in sets], np.float32)
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `Loss`."""
         item, annotator = batch.take(self._item), batch.take(self._annotator)
         embedded = values.rows("annotators", annotator, batch.places)
         masks = batch if self._dropout else None

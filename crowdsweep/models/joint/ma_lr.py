@@ -60,7 +60,6 @@ class MaLr:
     em: RegressionEM = RegressionEM()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs EM on all data sets; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         rows, regressions = Rows.of(crowds), Regressions(data=data, penalty=self.em.penalty)
         given = rows.by_annotator(rows.weight)

@@ -47,7 +47,6 @@ class PCGP:
     personal: PersonalClassifiers = PersonalClassifiers(crowd_penalty=0.1, personal_penalty=1.0)
 
     def fit(self, data: TrainingData, context: FitContext) -> FitResult:
-        """Draws the cosines and fits all classifiers."""
         scale = Scale.of(features_of(data.items))
         features = FourierFeatures.drawn(scale, self.fourier_features, self.length_scale, context.seeds)
         return self.personal.fit(data, context, features)

@@ -68,7 +68,6 @@ class Raykar:
     em: RegressionEM = RegressionEM()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs EM on all data sets."""
         return fit_raykar(self.em, self.smoothing, data, contexts)
 
 

@@ -67,6 +67,7 @@ from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
+from crowdsweep.models.scaling import standardised
 from crowdsweep.models.schedule import History, Schedule
 from crowdsweep.models.train import train
 from crowdsweep.models.trainer import ReplicaTrainer, Snapshot
@@ -94,7 +95,6 @@ class SemiLfc:
     epochs: Annotated[int, Ge(1)] = 50
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets, as many at a time as the machine's cache holds."""
         network = NamedNetwork(name="classifier", network=self.classifier.build(data[0]))
         vae = ConditionalVae(
             n_features=features_of(data[0].items).shape[1],
@@ -186,10 +186,7 @@ class ReplicaCrowd:
         more = [data.unlabelled, None if data.validation is None else data.validation.items]
         parts = [features_of(data.items), *(features_of(items) for items in more if items is not None)]
         self.features = np.concatenate(parts).astype(np.float32)
-        deviation = self.features.std(axis=0, dtype=np.float64)
-        self.standardised = (
-            (self.features - self.features.mean(axis=0, dtype=np.float64)) / np.where(deviation > 0, deviation, 1.0)
-        ).astype(np.float32)
+        self.standardised = standardised(self.features)
         self._noise = context.seeds.numpy("noise")
         self._crowds = stack([data.annotations])
         self._columns = confusion_columns(self._crowds, soft_vote(self._crowds), self._pseudo_answers)

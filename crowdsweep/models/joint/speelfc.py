@@ -49,7 +49,6 @@ class Speelfc:
     epochs: Annotated[int, Ge(1)] = 200
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets, as many at a time as the machine's cache holds."""
         training = EndToEnd(
             classifier=self.classifier,
             epochs=self.epochs,

@@ -148,7 +148,6 @@ class ReplicaStack:
         return {**rows, "steps": self.steps[[replica]]}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes one replica from a state."""
         for name, table in {"values": self.flat, "first": self.first, "second": self.second}.items():
             row = checked_array(state, name, (table.shape[1],), np.float32)
             table[replica] = torch.from_numpy(row).to(table.device)

@@ -58,7 +58,6 @@ class GuidedPredictor:
         return (self.first, *(use for use in ("hard", "soft", "none") if use != self.first))
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities."""
         probs = self.classifier.predict(items, self.classifier.uses[0])
         if use == "none":
             return probs

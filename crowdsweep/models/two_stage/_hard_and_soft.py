@@ -35,7 +35,6 @@ class HardLabels:
     ties: Ties = "drop"
 
     def needs(self) -> frozenset[Need]:
-        """See `StatesNeeds`."""
         return frozenset[Need]({"gold"} if self.labels == "gold" else ())
 
     def of(self, data: TrainingData, context: FitContext) -> ItemProbs:

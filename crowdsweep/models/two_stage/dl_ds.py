@@ -53,7 +53,6 @@ class DLDS:
     tolerance: Annotated[float, Ge(0)] | None = None
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs Dawid-Skene's EM and trains on its posterior."""
         paper = self.training.protocol == "paper"
         tolerance = PAPER_TOLERANCE if paper else TOLERANCE
         crowds = stack([part.annotations for part in data])

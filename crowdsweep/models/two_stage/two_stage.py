@@ -69,7 +69,6 @@ class TwoStage:
     training: Training = Training()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits the aggregator and trains on what it says."""
         first = [replace(context, seeds=context.seeds.child("aggregate")) for context in contexts]
         return self.training.fit(data, contexts, list(map(aggregated, data, fit_quietly(self.aggregate, data, first))))
 
