@@ -24,7 +24,6 @@ from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge
-from jaxtyping import Float64
 from scipy.special import digamma, gammaln
 
 from crowdsweep.arrays import ItemProbs, add_rows, floored_log, normalised_rows
@@ -118,7 +117,7 @@ class HierarchicalDawidSkene:
         # are.
         gain = _by_cell(crowds, digamma(counts + own) - _of_columns(crowds, digamma(pseudo)))
         of_rows = digamma(totals + mass[crowds.annotator_replica]) - digamma(mass)[crowds.annotator_replica]
-        loss = _by_replica(crowds, of_rows) + self.smoothing * crowds.n_classes / mass
+        loss = crowds.replica_sums_of_annotators(of_rows) + self.smoothing * crowds.n_classes / mass
         met = loss > 0
         # Where the slope of the counts' log-probability by a pseudo-answer a is gain - loss, Minka's step is a × gain /
         # loss. The prior, smoothing × Σ log(a / row sum), adds smoothing / a to the gain and smoothing × K / row sum to
@@ -147,11 +146,6 @@ def _by_cell(crowds: StackedCrowds, per_column: ColumnProbs) -> PseudoAnswers:
     for part in chunks(len(per_column), n_classes, IN_CACHE):
         add_rows(sums, crowds.column_replica_label[part], per_column[part])
     return sums.reshape(n_replicas, n_classes, n_classes).transpose(0, 2, 1)
-
-
-def _by_replica(crowds: StackedCrowds, per_annotator: AnnotatorTotals) -> Float64[np.ndarray, "replicas classes"]:
-    classes = [crowds.replica_sums_of_annotators(one) for one in per_annotator.T]
-    return np.stack(classes, axis=1)
 
 
 def _results(crowds: StackedCrowds, stepped: Stepped[State]) -> list[FitResult]:

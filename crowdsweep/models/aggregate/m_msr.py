@@ -92,7 +92,7 @@ class MMsr:
     ) -> tuple[Accuracies, PerReplica]:
         """Returns each annotator's probability of a right answer, and that of all answers together."""
         n_classes, sums = crowds.n_classes, crowds.replica_sums_of_annotators
-        square = np.stack([sums(one**2) for one in factors.T], axis=1)
+        square = sums(factors**2)
         # u / s and v × s have the same product and equal norms at s = sqrt(|u| / |v|): the fourth root of the squares'
         # ratio.
         scale = np.sqrt(np.sqrt(ratio(square[:, 0], square[:, 1], at_zero=1.0)))

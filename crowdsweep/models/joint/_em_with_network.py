@@ -368,16 +368,15 @@ class _Run:
 
     def _report(self, active: Sequence[int], expected: ActiveProbs) -> dict[int, bool]:
         """Tells of each fit's best restart so far; returns which go on."""
-        members: dict[int, dict[int, int]] = {}
+        running: dict[int, dict[int, int]] = {}
         for place, replica in enumerate(active):
-            members.setdefault(self._owner_of[replica], {})[replica] = place
-        return {
-            number: self._contexts[number].report(
-                max(len(self._owners[number].histories[replica]) for replica in own),
-                *self._leader(self._owners[number], own, expected),
-            )
-            for number, own in members.items()
-        }
+            running.setdefault(self._owner_of[replica], {})[replica] = place
+        go_on: dict[int, bool] = {}
+        for number, own in running.items():
+            step = max(len(self._owners[number].histories[replica]) for replica in own)
+            leader = self._leader(self._owners[number], own, expected)
+            go_on[number] = self._contexts[number].report(step, *leader)
+        return go_on
 
     def _leader(
         self, owner: _Owner, running: Mapping[int, int], expected: ActiveProbs

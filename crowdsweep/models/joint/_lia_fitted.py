@@ -75,10 +75,8 @@ class FittedLia:
         network, read = self.network, torch.from_numpy(np.array(inputs)).to(self.device)
         read = read.to(torch.float64) if read.is_floating_point() else read
         size = network.n_cells + max(stream.row_size for stream in network.streams)
-        logs, hard = (
-            [np.zeros((0, network.n_questions, network.n_classes))],
-            [torch.zeros(0, network.n_cells, dtype=torch.float64, device=self.device)],
-        )
+        logs = [np.zeros((0, network.n_questions, network.n_classes))]
+        hard = [torch.zeros(0, network.n_cells, dtype=torch.float64, device=self.device)]
         for part in chunks(len(inputs), size):
             logits, difficulty = network.of_items(self._values, read[None, part], None)
             logs.append(network.log_classes(logits).permute(2, 0, 1).cpu().numpy())

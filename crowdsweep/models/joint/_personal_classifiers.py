@@ -27,7 +27,6 @@ from typing import Annotated, Any, Protocol, final, runtime_checkable
 import numpy as np
 from annotated_types import Ge, Gt
 from jaxtyping import Float64, Int64
-from scipy.special import log_softmax
 
 from crowdsweep.arrays import AnnotatorCodes, ItemCodes, RowProbs
 from crowdsweep.data.dataset import TrainingData
@@ -35,7 +34,7 @@ from crowdsweep.errors import FitFailed
 from crowdsweep.models._cost import MATRIX_PRODUCT
 from crowdsweep.models._em import chunks, normalised, stack
 from crowdsweep.models.contract import DataShape, FitContext, FitResult, LabelProbs
-from crowdsweep.models.joint._softmax_regression import FeatureMap, Inputs, SoftmaxPredictor, Weights
+from crowdsweep.models.joint._softmax_regression import FeatureMap, Inputs, SoftmaxPredictor, Weights, log_softmax
 
 Rows = Float64[np.ndarray, "rows width"]
 Scores = Float64[np.ndarray, "rows classes"]
@@ -221,18 +220,14 @@ class _Labels:
                 f"expected at most {_MOST_NUMBERS:,} numbers for the annotators' products, got {numbers:,}: labels of "
                 f"each annotator squared, or times {inputs.shape[1]} features; use fewer features, or another model"
             )
-        item, root, pointers = (
-            item[order].astype(np.int64),
-            np.sqrt(weight[order]),
-            np.concatenate([[0], np.cumsum(sizes[places])]),
-        )
+        item, root = item[order].astype(np.int64), np.sqrt(weight[order])
         return cls(
             inputs=inputs,
             item=item,
             label=crowd.column_label[column[order]].astype(np.int64),
             root=root,
             code=crowd.annotator_code[places].astype(np.int64),
-            pointers=pointers,
+            pointers=np.concatenate([[0], np.cumsum(sizes[places])]),
             blocks=list(_blocks(inputs, item, root, sizes[places], penalty)),
             penalty=penalty,
             n_annotators=data.n_annotators,
@@ -248,7 +243,7 @@ class _Labels:
         products = self._by_block(own, lambda block, rows: block.product(rows))
         # Rows of X_t are inputs times the root of the label's weight; a score is of the inputs themselves.
         scores = (self.inputs @ crowd)[self.item] + products / self.root[:, None]
-        return _Fitted(crowd=crowd, own=own, products=products, log_probs=log_softmax(scores, axis=-1))
+        return _Fitted(crowd=crowd, own=own, products=products, log_probs=log_softmax(scores))
 
     def solve(self, rows: Rows) -> Rows:
         """Returns S_t rows, of all annotators."""
