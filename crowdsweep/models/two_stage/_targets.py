@@ -5,7 +5,7 @@ likeliest class (`Likeliest`), the histogram of the labels (`Histograms`), or go
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, final, runtime_checkable
 
 import numpy as np
@@ -45,7 +45,7 @@ class Aggregated:
     targets: ItemProbs
     annotators: AnnotatorModel | None = None
     annotators_alike: bool = False
-    extras: Mapping[str, Shaped[np.ndarray, "..."]] | None = None
+    extras: Mapping[str, Shaped[np.ndarray, "..."]] = field(default_factory=dict)
     dev_targets: Callable[[Annotations], ItemProbs] | None = Annotations.label_distribution
 
     def label_probs(self, probs: ItemProbs) -> LabelProbs | None:

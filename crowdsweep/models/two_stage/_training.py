@@ -115,7 +115,7 @@ def fit_stages(
             annotators=stage.annotators,
             label_probs=stage.label_probs(one.probs),
             unseen_label_probs=stage.unseen_label_probs(one.predictor),
-            extras=stage.extras or {},
+            extras=stage.extras,
         )
         for one, stage in zip(trained, stages, strict=True)
     ]
