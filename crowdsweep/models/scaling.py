@@ -84,9 +84,8 @@ class Scale:
 
 def standardised(features: Float32[np.ndarray, "rows features"]) -> Float32[np.ndarray, "rows features"]:
     """Returns features with mean zero and deviation one over these rows; one that is constant becomes zero."""
-    wide = features.astype(np.float64)
-    deviation = wide.std(axis=0)
-    return ((wide - wide.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
+    mean, deviation = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
+    return ((features - mean) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
 
 
 def standardises(model: Any) -> bool:

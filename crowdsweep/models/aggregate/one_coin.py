@@ -26,15 +26,7 @@ from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs, add_rows, floored_log, normalised_rows, ratio, sparse_zeros
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import (
-    PerReplica,
-    ReplicaClasses,
-    StackedCrowds,
-    em_results,
-    normalised,
-    pooled,
-    stack,
-)
+from crowdsweep.models._em import PerReplica, ReplicaClasses, StackedCrowds, em_results, normalised, pooled, stack
 from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._by_class import fit_by_class
 from crowdsweep.models.aggregate._coins import Accuracies, RightAndAll, coins_of, error, pooled_accuracies
