@@ -114,7 +114,8 @@ class StackedAnswers:
         counts = take_rows(self._pointers, at + 1) - first
         if batch.mask is not None:
             counts = counts * (batch.mask.flatten() > 0)
-        given = self._answers_of(batch)
+        first_items = self._first_item[list(batch.block.order)][:, None]
+        given = self._given[np.where(batch.drawn < 0, -1, batch.drawn + first_items)].sum(axis=1)
         places = torch.arange(n_replicas * size, device=self._device)
         # With the size from the CPU, a GPU is not waited for to count.
         item = torch.repeat_interleave(places, counts, output_size=int(given.sum()))
@@ -130,11 +131,6 @@ class StackedAnswers:
             sizes=batch.sizes,
             given=given,
         )
-
-    def _answers_of(self, batch: Batch) -> Int64[np.ndarray, " replicas"]:
-        """Returns how many answers the items of a batch have, without a look at the device."""
-        first = self._first_item[list(batch.block.order)][:, None]
-        return self._given[np.where(batch.drawn < 0, -1, batch.drawn + first)].sum(axis=1)
 
     def _tensor(self, array: Int[np.ndarray, " numbers"]) -> Int64[torch.Tensor, " numbers"]:
         return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(self._device)

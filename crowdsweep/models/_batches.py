@@ -168,7 +168,8 @@ def blocks_of(
     replicas = torch.tensor(order, dtype=torch.int64, device=batches[0].rows.device)
     run: list[Minibatch] = []
     for batch in batches:
-        if run and (len(run) == _most_steps(run[0], row_size) or run[-1].n_replicas != batch.n_replicas):
+        most = max(1, min(_BLOCK_NUMBERS // max(1, run[0].rows.numel() * row_size), _BLOCK_STEPS)) if run else 0
+        if run and (len(run) == most or run[-1].n_replicas != batch.n_replicas):
             yield _block(run, order, replicas, dropout)
             run = []
         run.append(batch)
@@ -177,10 +178,6 @@ def blocks_of(
             run = []
     if run:
         yield _block(run, order, replicas, dropout)
-
-
-def _most_steps(batch: Minibatch, row_size: int) -> int:
-    return max(1, min(_BLOCK_NUMBERS // max(1, batch.rows.numel() * row_size), _BLOCK_STEPS))
 
 
 def _block(

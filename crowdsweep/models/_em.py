@@ -44,9 +44,10 @@ from crowdsweep.arrays import (
     ratio,
 )
 from crowdsweep.models._stacked import StackedCrowds
-from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414 - one door to the arithmetic
+from crowdsweep.models._stacked import one_hot as one_hot  # noqa: PLC0414 - one door to the arithmetic
+from crowdsweep.models._stacked import pooled as pooled  # noqa: PLC0414
 from crowdsweep.models._stacked import stack as stack  # noqa: PLC0414
-from crowdsweep.models._steps import Stepped
+from crowdsweep.models._steps import PerReplica, Stepped
 from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor
 
 CHUNK = 1 << 20  # numbers of a temporary that are alive at once: 8 MB
@@ -55,7 +56,6 @@ IN_CACHE = 1 << 15  # numbers of a temporary that a core's cache holds between t
 ColumnProbs = Float64[np.ndarray, "columns classes"]
 AnnotatorTotals = Float64[np.ndarray, "annotators classes"]
 ReplicaClasses = Float64[np.ndarray, "replicas classes"]
-PerReplica = Float64[np.ndarray, " replicas"]
 PseudoAnswers = Float64[np.ndarray, "replicas true observed"]
 
 
@@ -211,36 +211,30 @@ def mean_relative_change(crowds: StackedCrowds, before: ConfusionColumns, after:
     return crowds.replica_sums_of_annotators(changes) / np.maximum(active * crowds.n_classes**2, 1.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FittedEM:
-    """The result of EM."""
+def em_results(
+    crowds: StackedCrowds,
+    posterior: ItemProbs,
+    stepped: Stepped[Any],
+    annotators: Sequence[AnnotatorModel],
+    extras: Sequence[Mapping[str, Float64[np.ndarray, "..."]]],
+    predictors: Sequence[Predictor] | None = None,
+) -> list[FitResult]:
+    """Returns the result of each replica.
 
-    crowds: StackedCrowds
-    posterior: ItemProbs
-    stepped: Stepped[Any]
-
-    def results(
-        self,
-        annotators: Sequence[AnnotatorModel],
-        extras: Sequence[Mapping[str, Float64[np.ndarray, "..."]]],
-        predictors: Sequence[Predictor] | None = None,
-    ) -> list[FitResult]:
-        """Returns the result of each replica.
-
-        Args:
-            predictors: of each; None where unseen items are not labelled.
-        """
-        return [
-            self.stepped.result(
-                replica,
-                item_probs=(item_probs := self.posterior[self.crowds.items_of(replica)]),
-                annotators=own,
-                label_probs=label_probs_of(item_probs, own),
-                predictor=None if predictors is None else predictors[replica],
-                extras=extra,
-            )
-            for replica, (own, extra) in enumerate(zip(annotators, extras, strict=True))
-        ]
+    Args:
+        annotators, extras, predictors: of each; no predictors where unseen items are not labelled.
+    """
+    return [
+        stepped.result(
+            replica,
+            item_probs=(item_probs := posterior[crowds.items_of(replica)]),
+            annotators=own,
+            label_probs=label_probs_of(item_probs, own),
+            predictor=None if predictors is None else predictors[replica],
+            extras=extra,
+        )
+        for replica, (own, extra) in enumerate(zip(annotators, extras, strict=True))
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -307,7 +301,6 @@ class SharedConfusion:
     n_annotators: int
 
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
-        """Returns the matrix as often as there are annotators."""
         return np.tile(self.matrix, (len(annotators), 1, 1))
 
     def global_confusion(self) -> Confusion | None:

@@ -60,40 +60,33 @@ def soft_targets_loss(network: Network, rows: TrainingRows) -> Loss:
     return SoftTargets(network, rows)
 
 
-@final
+@dataclass(frozen=True, eq=False)
 class SoftTargets:
     """Cross-entropy with soft targets, -sum over classes of target * log f; an item weighs what its targets sum to."""
 
-    def __init__(self, network: Network, rows: TrainingRows) -> None:
-        self._network, self._rows = network, rows
+    network: Network
+    rows: TrainingRows
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `Loss`."""
-        logits = self._network.logits(values, batch.take(self._rows.inputs), batch)
-        wanted, weight = self._rows.wanted(batch)
+        logits = self.network.logits(values, batch.take(self.rows.inputs), batch)
+        wanted, weight = self.rows.wanted(batch)
         return -(wanted * torch.log_softmax(logits, dim=1)).sum(dim=(1, 2)), weight
 
 
 @final
-class DenseSoftTargets:
-    """`SoftTargets` of a dense network, with its gradients written out.
+@dataclass(frozen=True, eq=False)
+class DenseSoftTargets(SoftTargets):
+    """`SoftTargets` of a dense network, with its gradients written out (a `WrittenLoss`).
 
     Targets are laid out with classes before items, so that softmax runs along memory, for a whole block of steps.
     """
 
-    def __init__(self, network: DenseNetwork, rows: TrainingRows) -> None:
-        self._network, self._rows = network, rows
-        self._plain = SoftTargets(network, rows)
-
-    def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `Loss`."""
-        return self._plain(values, batch)
+    network: DenseNetwork
 
     def write(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `WrittenLoss`."""
         wanted, shares, totals = (part[batch.step] for part in batch.block.once(self._laid_out))
-        masks = [batch.kept(dropout.name) for dropout in self._network.dropouts]
-        probs = self._network.write_gradients(values, batch.take(self._rows.inputs), shares, totals, masks)
+        masks = [batch.kept(dropout.name) for dropout in self.network.dropouts]
+        probs = self.network.write_gradients(values, batch.take(self.rows.inputs), shares, totals, masks)
         # A probability that was rounded to 0 has the logarithm -inf, and a target of 0 times that would be NaN.
         return -(wanted * probs.clamp_(min=1e-30).log_()).sum(dim=(1, 2)), batch.sizes
 
@@ -101,7 +94,7 @@ class DenseSoftTargets:
         self, block: Block
     ) -> tuple[BlockTargets, BlockTargets, Float32[torch.Tensor, "steps replicas 1 batch"]]:
         """Returns targets, shares of each step's loss, and the shares' sums over the classes."""
-        wanted = self._rows.targets.of_block(block).transpose(2, 3).contiguous()
+        wanted = self.rows.targets.of_block(block).transpose(2, 3).contiguous()
         if (mask := block.batches[-1].mask) is not None:
             wanted[-1].mul_(mask[:, None, :])
         sizes = torch.stack([batch.sizes for batch in block.batches])[:, :, None, None]

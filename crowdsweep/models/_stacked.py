@@ -107,10 +107,6 @@ class StackedCrowds:
         entries = (per_entry, self.column_label[self.answers.indices], self.answers.indptr)
         return sp.csr_array(entries, shape=(self.n_items, self.n_classes)).toarray()
 
-    def label_sums(self, per_column: Float64[np.ndarray, " columns *shape"]) -> Float64[np.ndarray, " labels *shape"]:
-        """Sums over the columns of each label."""
-        return self.label_indicator.T @ per_column
-
     @cached_property
     def answers_per_column(self) -> Float64[np.ndarray, " columns"]:
         """How many answers each column has, weighted."""
@@ -124,12 +120,12 @@ class StackedCrowds:
     @cached_property
     def label_indicator(self) -> sp.csr_array:
         """The 0/1 matrix [columns, classes] of each column's label."""
-        return _one_hot(self.column_label, self.n_classes)
+        return one_hot(self.column_label, self.n_classes)
 
     @cached_property
     def replica_label_indicator(self) -> sp.csr_array:
         """The 0/1 matrix [columns, replicas * classes] of `column_replica_label`."""
-        return _one_hot(self.column_replica_label, self.n_replicas * self.n_classes)
+        return one_hot(self.column_replica_label, self.n_replicas * self.n_classes)
 
     @cached_property
     def annotator_used(self) -> sp.csr_array:
@@ -194,18 +190,16 @@ def stack(parts: Sequence[Annotations]) -> StackedCrowds:
     crowds = [built[id(part)] for part in parts]
     if len(crowds) == 1:
         return crowds[0]
-    items, annotators, columns = (
-        _pointers(np.array([sizes[axis] for sizes in map(_sizes, crowds)], dtype=np.int64)) for axis in range(3)
-    )
-    entries = _pointers(np.array([crowd.answers.nnz for crowd in crowds], dtype=np.int64))
+    items, columns = (_pointers([crowd.answers.shape[axis] for crowd in crowds]) for axis in range(2))
+    annotators = _pointers([crowd.n_annotators for crowd in crowds])
+    entries = _pointers([crowd.answers.nnz for crowd in crowds])
+    indices = [crowd.answers.indices + start for crowd, start in zip(crowds, columns, strict=False)]
+    ends = [crowd.answers.indptr[1:] + start for crowd, start in zip(crowds, entries, strict=False)]
     answers = sp.csr_array(
         (
             np.concatenate([crowd.answers.data for crowd in crowds]),
-            np.concatenate([crowd.answers.indices + start for crowd, start in zip(crowds, columns, strict=False)]),
-            np.concatenate(
-                [np.zeros(1, dtype=np.int64)]
-                + [crowd.answers.indptr[1:] + start for crowd, start in zip(crowds, entries, strict=False)]
-            ),
+            np.concatenate(indices),
+            np.concatenate([np.zeros(1, dtype=np.int64), *ends]),
         ),
         shape=(int(items[-1]), int(columns[-1])),
     )
@@ -291,20 +285,14 @@ def _distinct(
     return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - 1)[codes]
 
 
-def _one_hot(codes: Int32[np.ndarray, " rows"] | Int64[np.ndarray, " rows"], n_codes: int) -> sp.csr_array:
+def one_hot(codes: Int32[np.ndarray, " rows"] | Int64[np.ndarray, " rows"], n_codes: int) -> sp.csr_array:
     """Returns the 0/1 matrix [rows, codes] of each row's code."""
     n_rows = len(codes)
     return sp.csr_array((np.ones(n_rows), codes, np.arange(n_rows + 1)), shape=(n_rows, n_codes))
 
 
-def _sizes(crowd: StackedCrowds) -> tuple[int, int, int]:
-    return crowd.n_items, crowd.n_annotators, len(crowd.column_label)
-
-
-def _pointers(counts: Int64[np.ndarray, " parts"]) -> Int64[np.ndarray, " ends"]:
-    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=pointers[1:])
-    return pointers
+def _pointers(counts: Sequence[int] | Int64[np.ndarray, " parts"]) -> Int64[np.ndarray, " ends"]:
+    return np.append(0, np.cumsum(counts, dtype=np.int64))
 
 
 def _segments(pointers: Int64[np.ndarray, " ends"]) -> sp.csr_array:

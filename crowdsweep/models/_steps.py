@@ -1,6 +1,6 @@
 """Repeating a step on several replicas side by side, until each has converged."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast
@@ -8,9 +8,8 @@ from typing import Any, Generic, Literal, TypeVar, cast
 import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 
-from crowdsweep.arrays import ItemProbs
 from crowdsweep.models._stacked import StackedCrowds
-from crowdsweep.models.contract import AnnotatorModel, FitResult, LabelProbs, Predictor, Report
+from crowdsweep.models.contract import FitResult, Predictor, Report
 
 State = TypeVar("State")
 PerReplica = Float64[np.ndarray, " replicas"]
@@ -30,27 +29,10 @@ class Stepped(Generic[State]):
     objectives: Sequence[Float64[np.ndarray, " _"]]
     converged: Sequence[bool]
 
-    def result(
-        self,
-        replica: int,
-        *,
-        item_probs: ItemProbs,
-        annotators: AnnotatorModel,
-        label_probs: LabelProbs,
-        predictor: Predictor | None = None,
-        extras: Mapping[str, Float64[np.ndarray, "..."]] | None = None,
-    ) -> FitResult:
-        """Returns the result of a replica, with its objective and convergence; see `FitResult`."""
-        return FitResult(
-            item_probs=item_probs,
-            annotators=annotators,
-            label_probs=label_probs,
-            predictor=predictor,
-            objective=self.objectives[replica],
-            converged=self.converged[replica],
-            iterations=len(self.objectives[replica]),
-            extras=extras or {},
-        )
+    def result(self, replica: int, **fields: Any) -> FitResult:
+        """Returns the result of a replica: how its fit went, and these fields of `FitResult`."""
+        objective = self.objectives[replica]
+        return FitResult(objective=objective, converged=self.converged[replica], iterations=len(objective), **fields)
 
 
 def run_steps(

@@ -17,7 +17,6 @@ from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._batches import StackedRows
 from crowdsweep.models._soft_targets import LossOf, Targets, TrainingRows, soft_targets_loss
-from crowdsweep.models.checkpoints import State, checked_array
 from crowdsweep.models.contract import Need
 from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.automatic import Auto
@@ -29,7 +28,7 @@ from crowdsweep.models.networks.tensors import Inputs, ReplicaValues
 from crowdsweep.models.networks.text_cnn import TextCNN
 from crowdsweep.models.networks.values import Values
 from crowdsweep.models.schedule import Schedule
-from crowdsweep.models.trainer import ReplicaTrainer
+from crowdsweep.models.trainer import ReplicaTrainer, Snapshot
 from crowdsweep.models.training_length import STEPS, UNSTOPPED_STEPS
 from crowdsweep.registry.parameters import Variants
 from crowdsweep.seeds import SeedStream
@@ -144,7 +143,6 @@ class NetworkPredictor:
     uses = ("classifier",)
 
     def predict(self, items: Items, use: str) -> ItemProbs:  # noqa: ARG002 - there is one use
-        """Returns the classifier's probabilities."""
         found = self.network.probabilities(*self._stacked(self.network.inputs(items)))[0].cpu().numpy()
         layout = self.network.layout(items)
         if layout is None:
@@ -254,18 +252,9 @@ class ClassifierReplicas:
                 part = places[first : first + many]
                 yield part, torch.stack([table[starts[place] : starts[place] + length] for place in part])
 
-    def predictor_of(self, state: State) -> NetworkPredictor:
-        """Returns the predictor with the values of a checkpoint.
-
-        Raises:
-            CheckpointRefused: the values do not fit such a network.
-        """
-        values = {one.name: checked_array(state, one.name, one.shape, np.float32) for one in self.network.parameters()}
-        return NetworkPredictor(network=self.network, values=values, device=self._device)
-
-    def predictor(self, replica: int) -> NetworkPredictor:
-        """Returns a copy of an active replica as it is now."""
-        return NetworkPredictor(network=self.network, values=self.trainer.snapshot(replica).values, device=self._device)
+    def predictor(self, kept: Snapshot) -> NetworkPredictor:
+        """Returns a replica as it was kept."""
+        return NetworkPredictor(network=self.network, values=kept.values, device=self._device)
 
 
 def schedule_of(epochs: int, protocol: TrainingProtocol, patience: int | None) -> Schedule:

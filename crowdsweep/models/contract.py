@@ -178,6 +178,15 @@ def no_op(step: int, objective: float, predictor: Callable[[], Predictor] | None
     return True
 
 
+def handing_on(report: Report, changed: Callable[[Predictor], Predictor]) -> Report:
+    """Returns a report that tells the same, with predictors as `changed` makes them."""
+
+    def told(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
+        return report(step, objective, None if predictor is None else lambda: changed(predictor()))
+
+    return told
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitContext:
     """What a fit is given besides data.

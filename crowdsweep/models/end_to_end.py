@@ -144,7 +144,9 @@ class EndToEnd:
             read, seen = batch.take(inputs), stacked.of(batch)
             log_f = torch.log_softmax(classifier.logits(values, read, batch), dim=1)
             log_f = log_f.transpose(1, 2).flatten(0, 1).index_select(0, seen.item)
-            return -seen.summed(self._gained(StepLabels(values, read, batch, seen), log_f)), seen.weights
+            labels = StepLabels(values, read, batch, seen)
+            found = mixture(log_f, self.log_likelihood(labels)) if self.gained is None else self.gained(labels, log_f)
+            return -seen.summed(found), seen.weights
 
         def predictor(_: int, kept: Snapshot) -> NetworkPredictor:
             return NetworkPredictor(network=classifier, values=kept.values, device=device)
@@ -159,16 +161,11 @@ class EndToEnd:
                 data=part,
                 answers=own,
                 predictor=predictor(0, history.end),
-                snapshot=history.end,
-                objective=-np.array(history.losses),
-                converged=history.converged,
+                history=history,
                 device=device,
             )
             for part, own, history in zip(data, answers, histories, strict=True)
         ]
-
-    def _gained(self, labels: Labels, log_f: PerClass) -> PerLabel:
-        return mixture(log_f, self.log_likelihood(labels)) if self.gained is None else self.gained(labels, log_f)
 
 
 @final

@@ -18,7 +18,6 @@ from crowdsweep.arrays import (
     Confusions,
     ItemCodes,
     ItemProbs,
-    Objective,
     RowProbs,
     add_rows,
     floored_log,
@@ -34,6 +33,7 @@ from crowdsweep.models.contract import FitResult
 from crowdsweep.models.label_likelihood import Distinct, LogLikelihood, PerRow, Shared, Which
 from crowdsweep.models.lazy_torch import torch, without_gradients
 from crowdsweep.models.networks.named import NamedNetwork
+from crowdsweep.models.schedule import History
 from crowdsweep.models.trainer import Snapshot
 
 
@@ -72,8 +72,6 @@ class Trained:
         likelihood: how likely a label is given each true class.
         networks: besides the classifier; without any, p(y | k) is the same for all items.
         answers: of the annotators who labelled anything, to whom the rows of `snapshot.tables` belong in this order.
-        objective: minus the loss of each epoch.
-        converged: whether the loss had converged.
     """
 
     likelihood: LogLikelihood
@@ -81,10 +79,13 @@ class Trained:
     data: TrainingData
     answers: ActiveAnswers
     predictor: NetworkPredictor
-    snapshot: Snapshot
-    objective: Objective
-    converged: bool
+    history: History[Snapshot]
     device: str
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The parameters that training ended with."""
+        return self.history.end
 
     def rows(self, name: str) -> Float[np.ndarray, "active width"]:
         """Returns the parameters of each annotator who labelled anything."""
@@ -164,15 +165,12 @@ class Trained:
             asked = replace(annotators, trained=replace(self, data=replace(self.data, items=items)))
             return asked.label_probs(self.predictor.predict(items, "classifier"), item, annotator)
 
-        return FitResult(
+        return self.history.result(
             item_probs=posterior,
             annotators=annotators,
             label_probs=partial(annotators.label_probs, posterior),
             predictor=self.predictor,
             unseen_label_probs=unseen_label_probs,
-            objective=self.objective,
-            converged=self.converged,
-            iterations=len(self.objective),
             extras=extras,
         )
 

@@ -3,8 +3,9 @@ standardised features where the model asks for them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from crowdsweep.models.contract import (
     FitsPoints,
     Model,
     Predictor,
-    Report,
     UnseenLabelProbs,
+    handing_on,
     stated_needs,
 )
 from crowdsweep.models.scaling import Scale, standardises
@@ -103,7 +104,10 @@ def _fit_group(
         return _fit(models, data, contexts)
     scaled = {id(part): scales[id(part)].training(part) for part in data}  # what comes twice is held once
     own = [scales[id(part)] for part in data]
-    rescaled = [replace(one, report=_ScaledReport(one.report, scale)) for one, scale in zip(contexts, own, strict=True)]
+    rescaled = [
+        replace(one, report=handing_on(one.report, partial(ScaledPredictor, scale)))
+        for one, scale in zip(contexts, own, strict=True)
+    ]
     fitted = _fit(models, [scaled[id(part)] for part in data], rescaled)
     return [_on_scale(result, scale) for result, scale in zip(fitted, own, strict=True)]
 
@@ -120,44 +124,28 @@ def _fit(models: Sequence[Model], data: Sequence[TrainingData], contexts: Sequen
 def _on_scale(result: FitResult, scale: Scale) -> FitResult:
     if not isinstance(result, FitResult) or result.predictor is None:  # pyright: ignore[reportUnnecessaryIsInstance]: a plug-in may return anything
         return result
-    own: UnseenLabelProbs | None = result.unseen_label_probs
-    if own is not None:
-        own = _read_on(scale, own)
-    predictor = ScaledPredictor(predictor=result.predictor, scale=scale)
-    return replace(result, predictor=predictor, unseen_label_probs=own)
+    own = result.unseen_label_probs
+    unseen = None if own is None else _read_on(scale, own)
+    return replace(result, predictor=ScaledPredictor(scale, result.predictor), unseen_label_probs=unseen)
 
 
 def _read_on(scale: Scale, label_probs: UnseenLabelProbs) -> UnseenLabelProbs:
     return lambda items, item, annotator: label_probs(scale.items(items), item, annotator)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ScaledPredictor:
     """A predictor that was trained on standardised features, with their scale."""
 
-    predictor: Predictor
     scale: Scale
+    predictor: Predictor
 
     @property
     def uses(self) -> tuple[str, ...]:
         return self.predictor.uses
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities."""
         return self.predictor.predict(self.scale.items(items), use)
-
-
-@dataclass(frozen=True, eq=False)
-class _ScaledReport:
-    """A `Report` whose predictors take items with unscaled features."""
-
-    report: Report
-    scale: Scale
-
-    def __call__(self, step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
-        if predictor is None:
-            return self.report(step, objective)
-        return self.report(step, objective, lambda: ScaledPredictor(predictor=predictor(), scale=self.scale))
 
 
 def _texts(items: Items) -> tuple[Any, ...]:

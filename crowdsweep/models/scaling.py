@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float32, Float64
 
 from crowdsweep.arrays import ItemFeatures
 from crowdsweep.data.dataset import Items, TrainingData
@@ -80,6 +80,12 @@ class Scale:
         if validation is not None:
             validation = replace(validation, items=self.items(validation.items))
         return replace(data, items=self.items(data.items), unlabelled=unlabelled, validation=validation)
+
+
+def standardised(features: Float32[np.ndarray, "rows features"]) -> Float32[np.ndarray, "rows features"]:
+    """Returns features with mean zero and deviation one over these rows; one that is constant becomes zero."""
+    mean, deviation = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
+    return ((features - mean) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
 
 
 def standardises(model: Any) -> bool:

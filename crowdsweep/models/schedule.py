@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
 from crowdsweep.models.checkpoints import State, checked_array, with_prefix, without_prefix
+from crowdsweep.models.contract import FitResult
 
 Kept = TypeVar("Kept")
 
@@ -57,6 +58,11 @@ class History(Generic[Kept]):
         if self.kept is None:
             raise RuntimeError("expected a replica that has ended; it still trains")
         return self.kept
+
+    def result(self, **fields: Any) -> FitResult:
+        """Returns the result of a fit that is this training: how it went, and these fields of `FitResult`."""
+        objective = -np.array(self.losses)
+        return FitResult(objective=objective, converged=self.converged, iterations=len(objective), **fields)
 
     def look(self, now: Kept, score: float | None) -> None:
         """Keeps the replica as it is now if its score is the best so far; without a score, always."""

@@ -15,14 +15,14 @@ from crowdsweep.models.trainer import Loss, ReplicaTrainer, Snapshot
 
 @runtime_checkable
 class OwnState(Protocol):
-    """State of each replica that a model keeps beside the trainer and changes while it trains."""
+    """What a model keeps of a replica beside the trainer and changes while it trains."""
 
-    def state(self, replica: int) -> State:
+    def state(self) -> State:
         """Returns all that the next epoch depends on."""
         ...
 
-    def restore(self, replica: int, state: State) -> None:
-        """Resumes a replica from a state.
+    def restore(self, state: State) -> None:
+        """Resumes from a state.
 
         Raises:
             CheckpointRefused: the state does not fit such a replica.
@@ -41,7 +41,7 @@ def train(
     before: Callable[[Sequence[int]], None] | None = None,
     lengths: Sequence[int | None] | None = None,
     parts: Sequence[CheckpointPart] = (),
-    own: OwnState | None = None,
+    own: Sequence[OwnState] = (),
 ) -> list[History[Snapshot]]:
     """Trains all replicas, from their checkpoints where there are any, until each has converged or is stopped.
 
@@ -55,7 +55,7 @@ def train(
         before: is called before each epoch with the replicas that still train; what the loss reads may change there.
         lengths: of each replica, after how many epochs it ends at the latest; None for one without such a limit.
         parts: where the state of each replica is saved; empty where nothing is.
-        own: further state of the replicas that the model changes while it trains.
+        own: further state of each replica that the model changes while it trains; empty where there is none.
 
     Raises:
         CheckpointRefused: a checkpoint has no state of such a replica.
@@ -64,7 +64,7 @@ def train(
     _restore(trainer, histories, parts, own)
 
     def state(replica: int, ended: bool) -> State:
-        more = {} if own is None else with_prefix("own", own.state(replica))
+        more = with_prefix("own", own[replica].state()) if own else {}
         trained = {} if ended else with_prefix("trainer", trainer.state(replica))
         return {**with_prefix("history", histories[replica].state(Snapshot.state)), **trained, **more}
 
@@ -99,14 +99,14 @@ def _restore(
     trainer: ReplicaTrainer,
     histories: Sequence[History[Snapshot]],
     parts: Sequence[CheckpointPart],
-    own: OwnState | None,
+    own: Sequence[OwnState],
 ) -> None:
     """Resumes the replicas that have a checkpoint; those that had ended are dropped."""
     found = {replica: state for replica, part in enumerate(parts) if (state := part.found()) is not None}
     for replica, state in found.items():
         histories[replica].restore(without_prefix(state.arrays, "history"), partial(trainer.snapshot_of, replica))
-        if own is not None:
-            own.restore(replica, without_prefix(state.arrays, "own"))
+        if own:
+            own[replica].restore(without_prefix(state.arrays, "own"))
         if not state.ended:
             trainer.restore(replica, without_prefix(state.arrays, "trainer"))
         elif histories[replica].kept is None:

@@ -171,7 +171,7 @@ class _Shared:
         )
 
         def predictor(_: int, kept: Snapshot) -> NetworkPredictor:
-            return NetworkPredictor(network=self.network, values=kept.values, device=self.device)
+            return replicas.predictor(kept)
 
         histories = train(
             replicas.trainer,

@@ -103,7 +103,9 @@ def test_adam_is_torchs_adam_for_each_replica(rates):
     parameters = [Parameter(name="w", shape=(3, 2)), Parameter(name="b", shape=(1, 2))]
     stack = ReplicaStack.start(parameters, _streams(3), "cpu")
     adam = Adam(learning_rate=np.array(rates), epsilon=1e-12)
-    theirs = [[stack[p.name][s].detach().clone().requires_grad_(True) for p in parameters] for s in range(3)]
+    theirs = [
+        [stack.prefix(3).values[p.name][s].detach().clone().requires_grad_(True) for p in parameters] for s in range(3)
+    ]
     optimisers = [torch.optim.Adam(own, lr=rate, eps=1e-12) for own, rate in zip(theirs, rates, strict=True)]
     for step in range(12):
         active = 3 if step < 8 else 2
@@ -111,23 +113,23 @@ def test_adam_is_torchs_adam_for_each_replica(rates):
         stack.flat_gradient.copy_(gradients)
         for s in range(active):
             for parameter, own in zip(parameters, theirs[s], strict=True):
-                own.grad = stack.gradient(parameter.name)[s].clone()
+                own.grad = stack.prefix(3).gradients[parameter.name][s].clone()
             optimisers[s].step()
         adam.step(stack, active)
     for s in range(3):
         for parameter, own in zip(parameters, theirs[s], strict=True):
-            assert torch.allclose(stack[parameter.name][s], own, rtol=1e-5, atol=1e-6)
+            assert torch.allclose(stack.prefix(3).values[parameter.name][s], own, rtol=1e-5, atol=1e-6)
 
 
 def test_adam_adds_epsilon_before_it_corrects_and_steps_each_replica_by_its_own_count():
     rng = np.random.default_rng(2)
     stack = ReplicaStack.start([Parameter(name="w", shape=(5, 4))], _streams(3), "cpu")
     adam = Adam(learning_rate=0.05, epsilon=0.3)
-    wanted = stack["w"].to(torch.float64).numpy().copy()
+    wanted = stack.prefix(3).values["w"].to(torch.float64).numpy().copy()
     first, second, counts = np.zeros_like(wanted), np.zeros_like(wanted), np.zeros(3)
     for active in (3, 3, 1, 2, 3):
         slope = rng.normal(size=(active, 5, 4))
-        stack.gradient("w")[:active] = torch.from_numpy(slope).float()
+        stack.prefix(3).gradients["w"][:active] = torch.from_numpy(slope).float()
         adam.step(stack, active)
         counts[:active] += 1
         first[:active] += 0.1 * (slope - first[:active])
@@ -135,7 +137,7 @@ def test_adam_adds_epsilon_before_it_corrects_and_steps_each_replica_by_its_own_
         for s in range(active):
             rate = 0.05 * np.sqrt(1 - 0.999 ** counts[s]) / (1 - 0.9 ** counts[s])
             wanted[s] -= rate * first[s] / (np.sqrt(second[s]) + 0.3)
-    np.testing.assert_allclose(stack["w"].numpy(), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(stack.prefix(3).values["w"].numpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("rates", [(0.1, 0.1), (0.1, 0.03)])
@@ -276,7 +278,7 @@ def test_a_dropped_replica_never_changes_again():
     )
     trainer = replicas.trainer
     assert set(trainer.run_epoch(replicas.loss)) == {0, 1, 2}
-    kept = replicas.predictor(1)
+    kept = replicas.predictor(trainer.snapshot(1))
     values = {name: array.copy() for name, array in kept.values.items()}
     trainer.drop([1])
     assert set(trainer.run_epoch(replicas.loss)) == {0, 2}

@@ -125,14 +125,17 @@ class State:
     item_sizes: Shares
     annotator_sizes: Shares
 
+    def weights(self, target: Target) -> tuple[LabelTable, Shares, Shares]:
+        """Returns what log Theta, log psi and log Omega are multiplied by in the joint: counts and pseudo-counts."""
+        of_items, of_annotators = self.item_sizes + (target.gamma - 1), self.annotator_sizes + (target.tau - 1)
+        return self.counts + (target.alpha - 1), of_items, of_annotators
+
     def log_joint(self, target: Target) -> PerColumn:
         """Returns the log joint of each fit."""
-        at = self.solution
-        return (
-            ((self.counts + (target.alpha - 1)) * at.log_labels).sum(axis=(0, 1, 2))
-            + ((self.item_sizes + (target.gamma - 1)) * at.log_item_shares).sum(axis=0)
-            + ((self.annotator_sizes + (target.tau - 1)) * at.log_annotator_shares).sum(axis=0)
-        )
+        at, (of_labels, of_items, of_annotators) = self.solution, self.weights(target)
+        log_labels = (of_labels * at.log_labels).sum(axis=(0, 1, 2))
+        log_shares = (of_items * at.log_item_shares).sum(axis=0)
+        return log_labels + log_shares + (of_annotators * at.log_annotator_shares).sum(axis=0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -250,14 +253,12 @@ class Annealing:
         self, state: State, proposed: tuple[LabelTable, Shares, Shares]
     ) -> tuple[Float64[np.ndarray, "clusters annotator_clusters columns"], PerColumn, PerColumn]:
         """Returns the change of the log joint if one distribution of Theta, or psi, or Omega, were the proposed one."""
-        target, now = self.target, state.solution
+        now, (of_labels, of_items, of_annotators) = state.solution, state.weights(self.target)
         log_labels, log_item_shares, log_annotator_shares = proposed
         return (
-            ((state.counts + (target.alpha - 1)) * (log_labels - now.log_labels)).sum(axis=2),
-            ((state.item_sizes + (target.gamma - 1)) * (log_item_shares - now.log_item_shares)).sum(axis=0),
-            ((state.annotator_sizes + (target.tau - 1)) * (log_annotator_shares - now.log_annotator_shares)).sum(
-                axis=0
-            ),
+            (of_labels * (log_labels - now.log_labels)).sum(axis=2),
+            (of_items * (log_item_shares - now.log_item_shares)).sum(axis=0),
+            (of_annotators * (log_annotator_shares - now.log_annotator_shares)).sum(axis=0),
         )
 
     def _distributions(
@@ -297,12 +298,12 @@ class Annealing:
         """Returns the solution with the most probable distributions given its clusters: counts plus pseudo-counts,
         normalised; uniform where there are neither.
         """
-        target, state = self.target, self.state(solution)
+        of_labels, of_items, of_annotators = self.state(solution).weights(self.target)
         return replace(
             solution,
-            log_labels=_log_normalised(state.counts + (target.alpha - 1), axis=2),
-            log_item_shares=_log_normalised(state.item_sizes + (target.gamma - 1), axis=0),
-            log_annotator_shares=_log_normalised(state.annotator_sizes + (target.tau - 1), axis=0),
+            log_labels=_log_normalised(of_labels, axis=2),
+            log_item_shares=_log_normalised(of_items, axis=0),
+            log_annotator_shares=_log_normalised(of_annotators, axis=0),
         )
 
     def _places(self, at: Solution) -> EdgePlaces:

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, ratio
-from crowdsweep.models._em import ColumnProbs, PerReplica, StackedCrowds, chunks
-from crowdsweep.models.aggregate._rows import by_code
+from crowdsweep.models._em import ColumnProbs, PerReplica, StackedCrowds
+from crowdsweep.models.aggregate._rows import by_code, pieces
 
 Accuracies = Float64[np.ndarray, " annotators"]
 RightAndAll = tuple[Accuracies, Accuracies]
@@ -27,7 +27,6 @@ class OneCoinConfusions:
         return len(self.accuracy)
 
     def confusion(self, annotators: Int[np.ndarray, " annotators"]) -> Confusions:
-        """Returns the matrices of these annotators."""
         accuracy = self.accuracy[annotators][:, None, None]
         return np.where(np.eye(self.n_classes, dtype=bool), accuracy, error(accuracy, self.n_classes))
 
@@ -74,14 +73,10 @@ def coins_of(crowds: StackedCrowds, accuracy: Accuracies, unknown: PerReplica) -
 
 def right_answers(crowds: StackedCrowds, posterior: ItemProbs) -> RightAndAll:
     """Returns how many answers of each annotator are right, and how many there are. O(A)."""
-    answers = crowds.answers
     right, total = np.zeros((2, crowds.n_annotators))
-    for items in chunks(crowds.n_items, 1, _ITEMS):
-        ends = answers.indptr[items.start : items.stop + 1]
-        entries, item = slice(ends[0], ends[-1]), np.repeat(np.arange(items.start, items.stop), np.diff(ends))
-        column, weight = answers.indices[entries], answers.data[entries]
-        np.add.at(right, crowds.column_annotator[column], weight * posterior[item, crowds.column_label[column]])
-        np.add.at(total, crowds.column_annotator[column], weight)
+    for piece in pieces(crowds, 1, _ITEMS):
+        np.add.at(right, piece.annotator, piece.weight * posterior[piece.items][piece.row, piece.label])
+        np.add.at(total, piece.annotator, piece.weight)
     return right, total
 
 

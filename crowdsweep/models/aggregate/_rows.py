@@ -1,6 +1,6 @@
 """Answers as rows (item, annotator, label, weight), for models that compute something for each of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float64, Int, Int32, Int64
 
-from crowdsweep.models._em import StackedCrowds
+from crowdsweep.models._em import StackedCrowds, chunks
 
 PerRow = Float64[np.ndarray, " rows"]
 PerUnit = Float64[np.ndarray, " units"]
@@ -55,6 +55,27 @@ class Rows:
         """Sums over the rows of each item and label."""
         cells = self.item.astype(np.int64) * self.n_classes + self.label
         return sums_of(cells, per_row, self.n_items * self.n_classes).reshape(-1, self.n_classes)
+
+
+class Piece(NamedTuple):
+    """Some items, with the row among them, annotator, label and weight of each of their answers."""
+
+    items: slice
+    row: Int64[np.ndarray, " entries"]
+    annotator: Int32[np.ndarray, " entries"]
+    label: Int32[np.ndarray, " entries"]
+    weight: Float64[np.ndarray, " entries"]
+
+
+def pieces(crowds: StackedCrowds, row_size: int, numbers: int) -> Iterator[Piece]:
+    """Yields the answers, cut so that a table of `row_size` numbers for each item has about so many `numbers`."""
+    answers = crowds.answers
+    for items in chunks(crowds.n_items, row_size, numbers):
+        ends = answers.indptr[items.start : items.stop + 1]
+        entries, row = slice(ends[0], ends[-1]), np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+        column = answers.indices[entries]
+        labels = crowds.column_label[column]
+        yield Piece(items, row, crowds.column_annotator[column], labels, answers.data[entries])
 
 
 class AnswersByPair(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs, add_rows, normalised_rows, ratio
-from crowdsweep.models._em import IN_CACHE, ColumnProbs, FittedEM, PerReplica, StackedCrowds, chunks, soft_vote
+from crowdsweep.models._em import IN_CACHE, ColumnProbs, StackedCrowds, chunks, em_results, soft_vote
 from crowdsweep.models._steps import Stepped
 from crowdsweep.models.aggregate._coins import PerEntry, coins, right_entries
 from crowdsweep.models.aggregate._rows import by_code, pairs_of
@@ -81,16 +81,10 @@ def voted_results(crowds: StackedCrowds, weights: Weights, stepped: Stepped[Any]
     votes = weighted_votes(crowds, weights)
     decided = (votes @ np.ones(crowds.n_classes) > 0).all()
     item_probs = normalised_rows(votes, at_zero=None if decided else soft_vote(crowds))
-    fitted = FittedEM(crowds=crowds, posterior=item_probs, stepped=stepped)
     annotators = coins(crowds, right_entries(crowds, agreement_with_others(crowds, weights, votes)), smoothing)
     parts = [crowds.annotators_of(replica) for replica in range(crowds.n_replicas)]
     extras = [
         {"annotator_accuracy": own.accuracy, "annotator_weight": by_code(crowds, replica, weights[mine])}
         for replica, (own, mine) in enumerate(zip(annotators, parts, strict=True))
     ]
-    return fitted.results(annotators, extras)
-
-
-def largest_change(crowds: StackedCrowds, before: Weights, after: Weights) -> PerReplica:
-    """Returns the largest change of an annotator's weight in each replica."""
-    return crowds.replica_maxima(np.abs(after - before), crowds.annotator_replica)
+    return em_results(crowds, item_probs, stepped, annotators, extras)

@@ -22,7 +22,7 @@ has the pooled matrix; logarithms are of max(p, LOG_FLOOR); items without answer
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from typing import Annotated, Any, Literal, final
 
 import numpy as np
 from annotated_types import Ge
@@ -33,13 +33,13 @@ from crowdsweep.models._em import (
     AnnotatorTotals,
     ColumnProbs,
     ConfusionColumns,
-    FittedEM,
     PerReplica,
     PseudoAnswers,
     ReplicaClasses,
     StackedCrowds,
     annotator_model,
     confusion_columns,
+    em_results,
     evenly,
     log_answers,
     log_class_shares,
@@ -51,9 +51,9 @@ from crowdsweep.models._em import (
     stack,
     winners,
 )
-from crowdsweep.models._steps import keeping, run_steps
+from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._by_class import fit_by_class
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, no_op
+from crowdsweep.models.contract import AnnotatorModel, FitContext, FitResult, ModelInfo, Report, no_op
 
 CROWD_STEPS = 100  # limit of the crowd's own EM: whatever `iterations` is, annotators are drawn towards the same crowd
 
@@ -84,7 +84,6 @@ class DawidSkene:
     start: Literal["soft", "hard"] = "soft"
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         if data[0].scale == "multilabel":
             return fit_by_class(self, data, contexts)
         crowds = stack([part.annotations for part in data])
@@ -108,7 +107,9 @@ class DawidSkene:
 class FittedMatrices:
     """The result of EM over class shares and confusion matrices."""
 
-    em: FittedEM
+    crowds: StackedCrowds
+    posterior: ItemProbs
+    stepped: Stepped[Any]
     columns: ConfusionColumns
     class_shares: ReplicaClasses
 
@@ -118,10 +119,15 @@ class FittedMatrices:
 
     def results(self, smoothing: float | PseudoAnswers) -> list[FitResult]:
         """Returns the result of each replica; `smoothing` is that of the crowds' matrices."""
-        crowds = self.em.crowds
         each = np.broadcast_to(smoothing, self.columns.pseudo_answers.shape)
-        annotators = [annotator_model(crowds, self.columns, r, smoothing=own) for r, own in enumerate(each)]
-        return self.em.results(annotators, [{"class_shares": own} for own in self.class_shares])
+        return self.results_of(
+            [annotator_model(self.crowds, self.columns, r, smoothing=own) for r, own in enumerate(each)]
+        )
+
+    def results_of(self, annotators: Sequence[AnnotatorModel]) -> list[FitResult]:
+        """Returns the result of each replica, given its annotators."""
+        shares = [{"class_shares": own} for own in self.class_shares]
+        return em_results(self.crowds, self.posterior, self.stepped, annotators, shares)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -182,7 +188,9 @@ def fit_matrices(
     )
     posterior = stepped.state.posterior
     return FittedMatrices(
-        em=FittedEM(crowds=crowds, posterior=posterior, stepped=stepped),
+        crowds=crowds,
+        posterior=posterior,
+        stepped=stepped,
         columns=confusion_columns(crowds, posterior, pseudo_answers),
         class_shares=np.exp(log_class_shares(crowds, posterior)),
     )

@@ -19,7 +19,7 @@ training items, each mixed with a second one so that equal items do not begin as
 it is `fmm-guided`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, final
 
@@ -30,7 +30,7 @@ from scipy.special import digamma, gammaln
 
 from crowdsweep.arrays import floored_log, normalised_rows
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import CHUNK, normalised, winners
+from crowdsweep.models._em import chunks, normalised, winners
 from crowdsweep.models.aggregate._clustered import FittedClusters, RestartReporter
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, Snap
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -78,11 +78,9 @@ class FiniteMultinomialMixture:
             )
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all restarts of all data sets side by side."""
         return [one.result for one in self.fit_clusters(data, contexts)]
 
     def fit_clusters(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FittedClusters]:
-        """Returns the clusters of each data set."""
         # Seeds that share their data share what is made of them.
         table_of = {key: part.annotations.counts.toarray() for key, part in {id(part): part for part in data}.items()}
         tables = [table_of[id(part)] for part in data]
@@ -91,8 +89,9 @@ class FiniteMultinomialMixture:
         fits = [(replica, restart) for replica in range(len(data)) for restart in range(self.restarts)]
         best: dict[int, Mixture] = {}
         reporters = [RestartReporter(context.report) for context in contexts]
-        for members in self._together(fits, alike.n_rows):
-            members = [(replica, restart) for replica, restart in members if reporters[replica].goes_on]
+        # The memberships of those that run together stay small.
+        for part in chunks(len(fits), 4 * max(alike.n_rows, 1) * self.item_clusters):
+            members = [(replica, restart) for replica, restart in fits[part] if reporters[replica].goes_on]
             if not members:
                 continue
             replicas = np.array([replica for replica, _ in members])
@@ -106,12 +105,6 @@ class FiniteMultinomialMixture:
                 if replica not in best or mixture.objective[-1] > best[replica].objective[-1]:
                     best[replica] = mixture
         return [self._result(best[replica], counts, reporters[replica]) for replica, counts in enumerate(tables)]
-
-    def _together(self, fits: list[tuple[int, int]], n_rows: int) -> Iterator[list[tuple[int, int]]]:
-        """Cuts the fits into parts, so that the memberships of those that run together stay small."""
-        size = max(1, CHUNK // (4 * max(n_rows, 1) * self.item_clusters))
-        for begin in range(0, len(fits), size):
-            yield fits[begin : begin + size]
 
     def _start(
         self, shares: Float64[np.ndarray, "answered classes"], rng: np.random.Generator
@@ -191,9 +184,8 @@ class FiniteMultinomialMixture:
         if self.method == "variational":
             of_labels = divergence_from(labels, self.label_pseudocount).sum(axis=1)
             return -of_labels - divergence_from(shares, self.cluster_pseudocount)
-        return self.label_pseudocount * floored_log(labels).sum(axis=(1, 2)) + self.cluster_pseudocount * floored_log(
-            shares
-        ).sum(axis=1)
+        of_labels = self.label_pseudocount * floored_log(labels).sum(axis=(1, 2))
+        return of_labels + self.cluster_pseudocount * floored_log(shares).sum(axis=1)
 
     def _result(
         self, mixture: "Mixture", counts: Float64[np.ndarray, "items classes"], reporter: RestartReporter

@@ -61,7 +61,6 @@ class Glad:
     tolerance: Annotated[float, Ge(0)] = 1e-6
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         rows = Rows.of(crowds)
         begun = State(

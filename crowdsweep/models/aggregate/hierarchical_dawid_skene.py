@@ -24,7 +24,6 @@ from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge
-from jaxtyping import Float64
 from scipy.special import digamma, gammaln
 
 from crowdsweep.arrays import ItemProbs, add_rows, floored_log, normalised_rows
@@ -33,7 +32,6 @@ from crowdsweep.models._em import (
     IN_CACHE,
     AnnotatorTotals,
     ColumnProbs,
-    FittedEM,
     PerReplica,
     PseudoAnswers,
     StackedCrowds,
@@ -41,6 +39,7 @@ from crowdsweep.models._em import (
     chunks,
     column_counts,
     columns_of_counts,
+    em_results,
     log_class_shares,
     normalised,
     soft_vote,
@@ -72,7 +71,6 @@ class HierarchicalDawidSkene:
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         if data[0].scale == "multilabel":
             return fit_by_class(self, data, contexts)
         crowds = stack([part.annotations for part in data])
@@ -119,7 +117,7 @@ class HierarchicalDawidSkene:
         # are.
         gain = _by_cell(crowds, digamma(counts + own) - _of_columns(crowds, digamma(pseudo)))
         of_rows = digamma(totals + mass[crowds.annotator_replica]) - digamma(mass)[crowds.annotator_replica]
-        loss = _by_replica(crowds, of_rows) + self.smoothing * crowds.n_classes / mass
+        loss = crowds.replica_sums_of_annotators(of_rows) + self.smoothing * crowds.n_classes / mass
         met = loss > 0
         # Where the slope of the counts' log-probability by a pseudo-answer a is gain - loss, Minka's step is a × gain /
         # loss. The prior, smoothing × Σ log(a / row sum), adds smoothing / a to the gain and smoothing × K / row sum to
@@ -150,16 +148,10 @@ def _by_cell(crowds: StackedCrowds, per_column: ColumnProbs) -> PseudoAnswers:
     return sums.reshape(n_replicas, n_classes, n_classes).transpose(0, 2, 1)
 
 
-def _by_replica(crowds: StackedCrowds, per_annotator: AnnotatorTotals) -> Float64[np.ndarray, "replicas classes"]:
-    classes = [crowds.replica_sums_of_annotators(one) for one in per_annotator.T]
-    return np.stack(classes, axis=1)
-
-
 def _results(crowds: StackedCrowds, stepped: Stepped[State]) -> list[FitResult]:
     """Annotators answer as their posterior means say, unknown ones as the crowd's mean."""
     end = stepped.state
     columns = columns_of_counts(crowds, column_counts(crowds, end.posterior), end.pseudo_answers)
-    fitted = FittedEM(crowds=crowds, posterior=end.posterior, stepped=stepped)
     shares = np.exp(log_class_shares(crowds, end.posterior))
     crowd = normalised_rows(end.pseudo_answers)
     annotators = [
@@ -170,7 +162,7 @@ def _results(crowds: StackedCrowds, stepped: Stepped[State]) -> list[FitResult]:
         {"class_shares": own, "concentration": pseudo.sum(axis=1)}
         for own, pseudo in zip(shares, end.pseudo_answers, strict=True)
     ]
-    return fitted.results(annotators, extras)
+    return em_results(crowds, end.posterior, stepped, annotators, extras)
 
 
 MODEL = ModelInfo(

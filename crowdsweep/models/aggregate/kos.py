@@ -35,7 +35,7 @@ from jaxtyping import Float64, Int, Int32, Int64
 
 from crowdsweep.arrays import ItemProbs, ratio
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, soft_vote, stack, winners
+from crowdsweep.models._em import PerReplica, StackedCrowds, em_results, soft_vote, stack, winners
 from crowdsweep.models._steps import run_steps
 from crowdsweep.models.aggregate._coins import coins, right_answers, right_of_counts
 from crowdsweep.models.aggregate._rows import AnswersByPair
@@ -77,9 +77,9 @@ class Kos:
         reliability = stepped.state
         item_probs = _labelled(crowds, pairs, reliability)
         posterior = pairs.given @ winners(pairs.leave_one_out(reliability))
-        fitted = FittedEM(crowds=crowds, posterior=item_probs, stepped=stepped)
         annotators = coins(crowds, right_of_counts(crowds, posterior), self.smoothing)
-        return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
+        extras = [{"annotator_accuracy": own.accuracy} for own in annotators]
+        return em_results(crowds, item_probs, stepped, annotators, extras)
 
     def _step(self, crowds: StackedCrowds, pairs: "Pairs", reliability: PerPair) -> tuple[PerPair, PerReplica]:
         agreement = (pairs.corners * pairs.leave_one_out(reliability)).sum(axis=1)

@@ -34,7 +34,7 @@ from jaxtyping import Float64, Int64
 from crowdsweep.arrays import floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
-from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, normalised, stack
+from crowdsweep.models._em import PerReplica, StackedCrowds, em_results, normalised, one_hot, stack
 from crowdsweep.models._steps import kept_rows, run_steps
 from crowdsweep.models.aggregate._coins import Accuracies, coins_of, error
 from crowdsweep.models.aggregate._weighted_votes import weighted_votes
@@ -83,16 +83,16 @@ class MMsr:
         accuracy, together = self._accuracies(crowds, pairs, stepped.state)
         weights = floored_log(accuracy) - floored_log(error(accuracy, crowds.n_classes))
         posterior, _ = normalised(weighted_votes(crowds, weights))
-        fitted = FittedEM(crowds=crowds, posterior=posterior, stepped=stepped)
         annotators = coins_of(crowds, accuracy, together)
-        return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
+        extras = [{"annotator_accuracy": own.accuracy} for own in annotators]
+        return em_results(crowds, posterior, stepped, annotators, extras)
 
     def _accuracies(
         self, crowds: StackedCrowds, pairs: "AnnotatorPairs", factors: Factors
     ) -> tuple[Accuracies, PerReplica]:
         """Returns each annotator's probability of a right answer, and that of all answers together."""
         n_classes, sums = crowds.n_classes, crowds.replica_sums_of_annotators
-        square = np.stack([sums(one**2) for one in factors.T], axis=1)
+        square = sums(factors**2)
         # u / s and v × s have the same product and equal norms at s = sqrt(|u| / |v|): the fourth root of the squares'
         # ratio.
         scale = np.sqrt(np.sqrt(ratio(square[:, 0], square[:, 1], at_zero=1.0)))
@@ -135,13 +135,10 @@ class AnnotatorPairs:
         Raises:
             FitFailed: too many pairs share an item.
         """
-        n_columns, n_classes = len(crowds.column_label), crowds.n_classes
+        n_classes = crowds.n_classes
         items = np.maximum(crowds.replica_sums(crowds.answered), 1.0)
         noise = (1.0 / np.sqrt(items))[crowds.annotator_replica]
-        onto = sp.csr_array(
-            (np.ones(n_columns), crowds.column_annotator, np.arange(n_columns + 1)),
-            shape=(n_columns, crowds.n_annotators),
-        )
+        onto = one_hot(crowds.column_annotator, crowds.n_annotators)
         answered = crowds.answers @ onto
         size = int((np.diff(answered.indptr).astype(np.float64) ** 2).sum())
         if size > _MOST_PAIRS:

@@ -28,7 +28,7 @@ from scipy.special import digamma, gammaln
 
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, normalised_rows
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, column_counts, normalised, soft_vote, stack
+from crowdsweep.models._em import PerReplica, StackedCrowds, column_counts, em_results, normalised, soft_vote, stack
 from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._rows import by_code
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
@@ -55,7 +55,6 @@ class Mace:
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         even = crowds.n_classes / (crowds.n_classes + 1.0)  # half of all answers are spam, of all labels alike
         stepped = run_steps(
@@ -105,7 +104,6 @@ class Mace:
         _, spam = _expected(crowds, stepped.state)
         answers, spammed = crowds.answers_per_annotator, crowds.annotator_sums(spam)
         spamming = (spammed + self.spamming_prior) / (answers + 2 * self.spamming_prior)
-        fitted = FittedEM(crowds=crowds, posterior=stepped.state.posterior, stepped=stepped)
         annotators: list[Spammers] = []
         for replica in range(crowds.n_replicas):
             mine = crowds.annotators_of(replica)
@@ -132,7 +130,7 @@ class Mace:
             {"annotator_spamming": by_code(crowds, replica, own.spamming, idle=own.crowd()[0])}
             for replica, own in enumerate(annotators)
         ]
-        return fitted.results(annotators, extras)
+        return em_results(crowds, stepped.state.posterior, stepped, annotators, extras)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

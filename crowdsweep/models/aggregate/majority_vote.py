@@ -67,7 +67,6 @@ class MajorityVote:
     smoothing: Annotated[float, Ge(0)] = 0.01
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:  # noqa: ARG002 (contract)
-        """Counts."""
         return [self._fit(part) for part in data]
 
     def _fit(self, data: TrainingData) -> FitResult:
@@ -83,7 +82,7 @@ class MajorityVote:
         """Returns the matrices of the annotators, and that of the crowd."""
         crowds = stack([annotations])
         counts = counts_against_others(crowds, np.ones(crowds.n_annotators), self._posterior)
-        crowd = normalised_rows(crowds.label_sums(counts).T + self.smoothing)
+        crowd = normalised_rows((crowds.label_indicator.T @ counts).T + self.smoothing)
         columns = columns_of_counts(crowds, counts, evenly(crowds, self.smoothing))
         return annotator_model(crowds, columns, smoothing=self.smoothing, shared=crowd), crowd
 

@@ -27,7 +27,6 @@ class Marginal:
     """Has no hyper-parameters."""
 
     def fit(self, data: TrainingData, context: FitContext) -> FitResult:  # noqa: ARG002 (contract)
-        """Averages the label distributions."""
         annotations = data.annotations
         multilabel = data.scale == "multilabel"
         shares = choices_of(annotations).shares() if multilabel else annotations.label_distribution()

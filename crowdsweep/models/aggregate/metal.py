@@ -39,11 +39,11 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
     ColumnProbs,
     ConfusionColumns,
-    FittedEM,
     PerReplica,
     StackedCrowds,
     annotator_model,
     column_counts,
+    em_results,
     evenly,
     normalised,
     stack,
@@ -116,13 +116,11 @@ class Metal:
         rates = occurrences.floored(stepped.state.rates)
         log_rates = floored_log(rates)
         posterior, _ = normalised(cast(np.ndarray, crowds.answers @ log_rates))
-        fitted = FittedEM(crowds=crowds, posterior=posterior, stepped=stepped)
         columns = self._columns(crowds, rates, posterior)
         replicas = range(crowds.n_replicas)
-        return fitted.results(
-            [annotator_model(crowds, columns, replica, smoothing=self.smoothing) for replica in replicas],
-            [{"rates": stepped.state.rates[crowds.columns_of(replica)]} for replica in replicas],
-        )
+        annotators = [annotator_model(crowds, columns, replica, smoothing=self.smoothing) for replica in replicas]
+        extras = [{"rates": stepped.state.rates[crowds.columns_of(replica)]} for replica in replicas]
+        return em_results(crowds, posterior, stepped, annotators, extras)
 
     def _begun(self, crowds: StackedCrowds, occurrences: "CoOccurrences") -> "Descent":
         """Every annotator's label is right in so many of the cases that it is given, and never given otherwise."""
@@ -171,7 +169,6 @@ class CoOccurrences:
 
     @classmethod
     def of(cls, crowds: StackedCrowds) -> "CoOccurrences":
-        """Counts."""
         n_items = np.maximum(crowds.replica_sums(crowds.answered), 1.0)[crowds.column_replica]
         pairs = AnswersByPair.of(crowds).weights
         return cls(crowds=crowds, pairs=pairs, given=crowds.answers_per_column / n_items, n_items=n_items)

@@ -75,7 +75,6 @@ class Mmce:
     tolerance: Annotated[float, Ge(0)] = 1e-6
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         rows, size = Rows.of(crowds), (crowds.n_classes, crowds.n_classes)
         stepped = run_steps(

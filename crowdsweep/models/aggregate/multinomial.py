@@ -32,7 +32,6 @@ class Multinomial:
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         crowds = pooled(stack([part.annotations for part in data]))
         fitted = fit_matrices(
             crowds,
@@ -43,8 +42,7 @@ class Multinomial:
             reports=[context.report for context in contexts],
         )
         found = zip(fitted.matrices(), data, strict=True)
-        annotators = [SharedConfusion(matrix=own, n_annotators=part.n_annotators) for own, part in found]
-        return fitted.em.results(annotators, [{"class_shares": own} for own in fitted.class_shares])
+        return fitted.results_of([SharedConfusion(matrix=own, n_annotators=part.n_annotators) for own, part in found])
 
 
 MODEL = ModelInfo(

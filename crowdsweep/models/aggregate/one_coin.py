@@ -22,14 +22,15 @@ from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs, add_rows, floored_log, normalised_rows, ratio, sparse_zeros
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import FittedEM, PerReplica, ReplicaClasses, StackedCrowds, chunks, normalised, pooled, stack
+from crowdsweep.models._em import PerReplica, ReplicaClasses, StackedCrowds, em_results, normalised, pooled, stack
 from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._by_class import fit_by_class
 from crowdsweep.models.aggregate._coins import Accuracies, RightAndAll, coins_of, error, pooled_accuracies
+from crowdsweep.models.aggregate._rows import Piece, pieces, sums_of
 from crowdsweep.models.aggregate.dawid_skene import CROWD_STEPS
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Report, no_op
 
@@ -58,7 +59,6 @@ class OneCoin:
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         if data[0].scale == "multilabel":
             return fit_by_class(self, data, contexts)
         crowds = stack([part.annotations for part in data])
@@ -71,7 +71,7 @@ class OneCoin:
             {"class_shares": own, "annotator_accuracy": coin.accuracy}
             for own, coin in zip(np.exp(floored_log(normalised_rows(end.expected))), annotators, strict=True)
         ]
-        return FittedEM(crowds=crowds, posterior=_table(crowds, end), stepped=stepped).results(annotators, extras)
+        return em_results(crowds, _table(crowds, end), stepped, annotators, extras)
 
     def _pseudo_answers(self, crowds: StackedCrowds) -> "PseudoCoins":
         """Returns what is added to every annotator's answers; the crowd's accuracy is by the same EM."""
@@ -142,52 +142,23 @@ class PseudoCoins:
         return self.right * sums(floored_log(accuracy)) + self.wrong * sums(wrong)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Piece:
-    """Some items, with the row among them, annotator, label and weight of each of their answers."""
-
-    items: slice
-    row: Int64[np.ndarray, " entries"]
-    annotator: Int32[np.ndarray, " entries"]
-    label: Int32[np.ndarray, " entries"]
-    weight: Float64[np.ndarray, " entries"]
-    n_classes: int
-
-    def by_label(self, values: Float64[np.ndarray, " entries"] | float) -> ItemProbs:
-        """Returns the weighted sums of values of the answers, by item and label."""
-        size = self.items.stop - self.items.start
-        cells = self.row * self.n_classes + self.label
-        sums = np.bincount(cells, self.weight * values, size * self.n_classes)
-        return sums.astype(np.float64, copy=False).reshape(size, self.n_classes)  # no answers: integers
-
-
-def _pieces(crowds: StackedCrowds) -> Iterator[_Piece]:
-    answers = crowds.answers
-    for items in chunks(crowds.n_items, crowds.n_classes, _PIECE):
-        ends = answers.indptr[items.start : items.stop + 1]
-        entries = slice(ends[0], ends[-1])
-        column = answers.indices[entries]
-        yield _Piece(
-            items=items,
-            row=np.repeat(np.arange(len(ends) - 1), np.diff(ends)),
-            annotator=crowds.column_annotator[column],
-            label=crowds.column_label[column],
-            weight=answers.data[entries],
-            n_classes=crowds.n_classes,
-        )
+def _by_label(piece: Piece, values: Float64[np.ndarray, " entries"], n_classes: int) -> ItemProbs:
+    """Sums values of the answers, by item and label."""
+    size = piece.items.stop - piece.items.start
+    return sums_of(piece.row * n_classes + piece.label, values, size * n_classes).reshape(size, n_classes)
 
 
 def _posteriors(
     crowds: StackedCrowds, accuracy: Accuracies, class_shares: ReplicaClasses
-) -> Iterator[tuple[_Piece, ItemProbs, Float64[np.ndarray, " items"]]]:
+) -> Iterator[tuple[Piece, ItemProbs, Float64[np.ndarray, " items"]]]:
     """E-step: yields some items with their posterior and their log-evidence. O(A + items * classes).
 
     An answer is as probable under all classes but the one that it names.
     """
     wrong, log_shares = floored_log(error(accuracy, crowds.n_classes)), floored_log(class_shares)
     gain, replica = floored_log(accuracy) - wrong, crowds.spread(np.arange(crowds.n_replicas))
-    for piece in _pieces(crowds):
-        log_joint = piece.by_label(gain[piece.annotator])
+    for piece in pieces(crowds, crowds.n_classes, _PIECE):
+        log_joint = _by_label(piece, piece.weight * gain[piece.annotator], crowds.n_classes)
         log_joint += np.bincount(piece.row, piece.weight * wrong[piece.annotator], len(log_joint))[:, None]
         log_joint += log_shares[replica[piece.items]]
         yield piece, *normalised(log_joint, in_place=True)
@@ -202,7 +173,8 @@ def _counted(
     expected, replica = np.zeros((crowds.n_replicas, crowds.n_classes)), crowds.spread(np.arange(crowds.n_replicas))
     if accuracy is None or class_shares is None:
         accuracy, class_shares = np.zeros_like(right), np.zeros_like(expected)  # there are none yet
-        found = ((part, normalised_rows(part.by_label(1.0)), np.zeros(0)) for part in _pieces(crowds))
+        every = pieces(crowds, crowds.n_classes, _PIECE)
+        found = ((one, normalised_rows(_by_label(one, one.weight, crowds.n_classes)), np.zeros(0)) for one in every)
     else:
         found = _posteriors(crowds, accuracy, class_shares)
     for piece, posterior, evidence in found:

@@ -65,7 +65,6 @@ class OrdinalDawidSkene:
         return _NEEDS
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         start = soft_vote(crowds)
         prior = np.tile(self.strength * neighbours(crowds.n_classes, self.decay), (crowds.n_replicas, 1, 1))

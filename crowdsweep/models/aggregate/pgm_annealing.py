@@ -35,7 +35,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from crowdsweep.arrays import normalised_rows
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import CHUNK, normalised
+from crowdsweep.models._em import CHUNK, chunks, normalised
 from crowdsweep.models.aggregate._active import ActiveCrowd
 from crowdsweep.models.aggregate._annealing import Annealing, Proposal, Solution, Target
 from crowdsweep.models.aggregate._bipartite import ClusterParameters, Edges
@@ -79,18 +79,15 @@ class PgmAnnealing:
         return [one.result for one in self.fit_clusters(data, contexts)]
 
     def fit_clusters(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FittedClusters]:
-        """Returns the clusters of each data set."""
         alike: dict[str, list[int]] = {}
         for replica, part in enumerate(data):
             alike.setdefault(part.annotations.fingerprint(), []).append(replica)
         fitted: dict[int, FittedClusters] = {}
         for members in alike.values():
             crowd = ActiveCrowd.of(data[members[0]].annotations)
-            together = max(1, _PLACES // (self.restarts * max(1, len(crowd.edges.item))))
-            for begin in range(0, len(members), together):
-                part = members[begin : begin + together]
-                found = self._anneal(crowd, [contexts[replica] for replica in part])
-                fitted.update(zip(part, found, strict=True))
+            for part in chunks(len(members), self.restarts * len(crowd.edges.item), _PLACES):
+                found = self._anneal(crowd, [contexts[replica] for replica in members[part]])
+                fitted.update(zip(members[part], found, strict=True))
         return [fitted[replica] for replica in range(len(data))]
 
     def _anneal(self, crowd: ActiveCrowd, contexts: Sequence[FitContext]) -> list[FittedClusters]:
@@ -107,11 +104,8 @@ class PgmAnnealing:
             state = annealing.sweep(state, 1.0 / number, generators)
             joint = state.log_joint(annealing.target)
             better = joint > value
-            best, value, waited = (
-                best.replaced(better, state.solution),
-                np.where(better, joint, value),
-                np.where(better, 0, waited + 1),
-            )
+            best, value = best.replaced(better, state.solution), np.where(better, joint, value)
+            waited = np.where(better, 0, waited + 1)
             for owner in np.unique(owners):
                 runs[owner].note(float(value[owners == owner].max()))
             rests, wanted = waited >= self.stop_after, np.array([runs[owner].reporter.goes_on for owner in owners])

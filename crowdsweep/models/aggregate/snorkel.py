@@ -28,7 +28,7 @@ from jaxtyping import Float64
 
 from crowdsweep.arrays import ItemProbs, ratio
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, column_counts, normalised, soft_vote, stack
+from crowdsweep.models._em import PerReplica, StackedCrowds, column_counts, em_results, normalised, soft_vote, stack
 from crowdsweep.models._steps import keeping, run_steps
 from crowdsweep.models.aggregate._coins import coins_of
 from crowdsweep.models.aggregate._rows import damped_newton_step
@@ -60,7 +60,6 @@ class Snorkel:
     tolerance: Annotated[float, Ge(0)] = 1e-8
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         stepped = run_steps(
             State(posterior=soft_vote(crowds), log_odds=np.zeros(crowds.n_annotators)),
@@ -71,12 +70,12 @@ class Snorkel:
             reports=[context.report for context in contexts],
         )
         end = stepped.state
-        fitted = FittedEM(crowds=crowds, posterior=end.posterior, stepped=stepped)
         accuracy = _accuracy(end.log_odds, crowds.n_classes)
         given, sums = crowds.answers_per_annotator, crowds.replica_sums_of_annotators
         together = ratio(sums(given * accuracy), sums(given), at_zero=1.0 / crowds.n_classes)
         annotators = coins_of(crowds, accuracy, together)
-        return fitted.results(annotators, [{"annotator_accuracy": own.accuracy} for own in annotators])
+        extras = [{"annotator_accuracy": own.accuracy} for own in annotators]
+        return em_results(crowds, end.posterior, stepped, annotators, extras)
 
     def _step(self, crowds: StackedCrowds, state: "State") -> tuple["State", PerReplica]:
         """M-step: alpha of each annotator by itself; E-step: votes weighted by alpha."""

@@ -19,7 +19,6 @@ class Uniform:
     """Has no hyper-parameters."""
 
     def fit(self, data: TrainingData, context: FitContext) -> FitResult:  # noqa: ARG002 (contract)
-        """Looks at nothing but the number of classes."""
         share = 0.5 if data.scale == "multilabel" else 1.0 / data.n_classes
         return constant_result(np.full(data.n_classes, share), data)
 

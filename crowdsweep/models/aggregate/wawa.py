@@ -42,7 +42,6 @@ class Wawa:
     smoothing: Annotated[float, Ge(0)] = 0.01
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:  # noqa: ARG002 (contract)
-        """Counts twice."""
         crowds = stack([part.annotations for part in data])
         skill = accuracies(crowds, right_answers(crowds, winners(soft_vote(crowds))), smoothing=0.0)
         counted = Stepped(state=skill, objectives=[np.empty(0)] * len(data), converged=[True] * len(data))

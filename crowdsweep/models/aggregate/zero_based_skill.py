@@ -27,7 +27,7 @@ from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import PerReplica, StackedCrowds, stack, winners
 from crowdsweep.models._steps import keeping, run_steps
 from crowdsweep.models.aggregate._coins import accuracies, right_answers
-from crowdsweep.models.aggregate._weighted_votes import Weights, largest_change, voted_results, weighted_votes
+from crowdsweep.models.aggregate._weighted_votes import Weights, voted_results, weighted_votes
 from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 
 _HALVED_EVERY = 20
@@ -74,7 +74,9 @@ class ZeroBasedSkill:
             iterations=self.iterations,
             tolerance=self.tolerance,
             reports=[context.report for context in contexts],
-            change=lambda before, after: largest_change(crowds, before.skill, after.skill),
+            change=lambda before, after: crowds.replica_maxima(
+                np.abs(after.skill - before.skill), crowds.annotator_replica
+            ),
         )
         return voted_results(crowds, stepped.state.skill, stepped, self.smoothing)
 

@@ -31,7 +31,7 @@ from crowdsweep.models.checkpoints import (
     without_prefix,
 )
 from crowdsweep.models.classifier import Classifier, ClassifierReplicas, TrainingProtocol
-from crowdsweep.models.contract import AnnotatorModel, DataShape, FitContext, FitResult, LabelProbs, Predictor
+from crowdsweep.models.contract import DataShape, FitContext, FitResult, Predictor
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Network
 from crowdsweep.models.networks.replicas import count_parameters, numbers_held, replica_chunks
@@ -111,24 +111,14 @@ class Fitted:
             return True
         return bool(self.log_likelihoods[-1] > other.log_likelihoods[-1])
 
-    def result(
-        self,
-        *,
-        item_probs: ItemProbs,
-        annotators: AnnotatorModel,
-        label_probs: LabelProbs,
-        extras: Mapping[str, Float64[np.ndarray, "..."]] | None = None,
-    ) -> FitResult:
-        """Returns what the model makes of it, with how the fit went."""
+    def result(self, **fields: Any) -> FitResult:
+        """Returns how the fit went, and these fields of `FitResult`, which the model makes of it."""
         return FitResult(
-            item_probs=item_probs,
-            annotators=annotators,
-            label_probs=label_probs,
             predictor=self.predictor,
             objective=self.log_likelihoods,
             converged=self.converged,
             iterations=len(self.log_likelihoods),
-            extras=extras or {},
+            **fields,
         )
 
 
@@ -205,7 +195,6 @@ class Reordered:
         return self.predictor.uses
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities."""
         return self.predictor.predict(items, use)[:, self.order]
 
 
@@ -301,7 +290,7 @@ class _Run:
             n_items = self._parts[replica].n_items
             targets = expected[place, :n_items].cpu().numpy()
             order, history = owner.order_of(targets), np.array(owner.histories[replica])
-            predictor = replicas.predictor(replica)
+            predictor = replicas.predictor(replicas.trainer.snapshot(replica))
             fitted = Fitted(
                 solution=self._crowd.solution(replica),
                 order=order,
@@ -366,28 +355,28 @@ class _Run:
         if sorted(order) != list(range(shape[1])):
             raise CheckpointRefused(f"expected an order of {shape[1]} classes, got {order}")
         self._crowd.restore(replica, without_prefix(state, "crowd"))
+        predictor = self._replicas.predictor(self._replicas.trainer.snapshot_of(replica, state))
         return Fitted(
             solution=self._crowd.solution(replica),
             order=order,
             probs=checked_array(state, "probs", shape),
             targets=checked_array(state, "targets", shape),
-            predictor=Reordered(predictor=self._replicas.predictor_of(without_prefix(state, "values")), order=order),
+            predictor=Reordered(predictor=predictor, order=order),
             log_likelihoods=checked_array(state, "history", (None,)),
             converged=bool(checked_array(state, "converged", (1,), np.bool_)[0]),
         )
 
     def _report(self, active: Sequence[int], expected: ActiveProbs) -> dict[int, bool]:
         """Tells of each fit's best restart so far; returns which go on."""
-        members: dict[int, dict[int, int]] = {}
+        running: dict[int, dict[int, int]] = {}
         for place, replica in enumerate(active):
-            members.setdefault(self._owner_of[replica], {})[replica] = place
-        return {
-            number: self._contexts[number].report(
-                max(len(self._owners[number].histories[replica]) for replica in own),
-                *self._leader(self._owners[number], own, expected),
-            )
-            for number, own in members.items()
-        }
+            running.setdefault(self._owner_of[replica], {})[replica] = place
+        go_on: dict[int, bool] = {}
+        for number, own in running.items():
+            step = max(len(self._owners[number].histories[replica]) for replica in own)
+            leader = self._leader(self._owners[number], own, expected)
+            go_on[number] = self._contexts[number].report(step, *leader)
+        return go_on
 
     def _leader(
         self, owner: _Owner, running: Mapping[int, int], expected: ActiveProbs
@@ -400,7 +389,8 @@ class _Run:
 
         def predictor() -> Predictor:
             targets = expected[running[replica], : self._parts[replica].n_items].cpu().numpy()
-            return Reordered(predictor=self._replicas.predictor(replica), order=owner.order_of(targets))
+            now = self._replicas.predictor(self._replicas.trainer.snapshot(replica))
+            return Reordered(predictor=now, order=owner.order_of(targets))
 
         return value, predictor
 

@@ -202,23 +202,27 @@ class AnnotatorEnsemble:
 
     def predict(self, items: Items, use: str) -> ItemProbs:
         """Returns what the annotators would say of each item, averaged."""
-        features = torch.from_numpy(np.array(features_of(items), np.float32)).to(self.device)[None]
         members = torch.from_numpy(self.annotators).to(self.device)[None]
         head = "item" if use == "item_head" else "label"
-        found = self.network.ensemble(self.stacked(), features, members, head=head, aggregation=self.aggregation)
+        found = self.network.ensemble(
+            self.stacked(), self.features(items), members, head=head, aggregation=self.aggregation
+        )
         return found[0].cpu().numpy()
 
     def said_by(self, items: Items, annotators: Float32[np.ndarray, "rows annotator_embedding"]) -> ItemProbs:
         """Returns what an annotator would say of each item, each item having an embedding beside it."""
-        features = torch.from_numpy(np.array(features_of(items), np.float32)).to(self.device)[None]
         asked = torch.from_numpy(np.array(annotators)).to(self.device)[None]
-        return self.network.label_probs(self.stacked(), features, asked)[0].cpu().numpy().astype(np.float64)
+        found = self.network.label_probs(self.stacked(), self.features(items), asked)
+        return found[0].cpu().numpy().astype(np.float64)
 
     def latents(self, items: Items) -> Float32[np.ndarray, "items latent"]:
         """Returns z_E of each item, a mean over what the annotators make of it."""
-        features = torch.from_numpy(np.array(features_of(items), np.float32)).to(self.device)[None]
         members = torch.from_numpy(self.annotators).to(self.device)[None]
-        return self.network.latents(self.stacked(), features, members)[0].cpu().numpy()
+        return self.network.latents(self.stacked(), self.features(items), members)[0].cpu().numpy()
+
+    def features(self, items: Items) -> RowFeatures:
+        """Returns the items' features for a stack of one replica."""
+        return torch.from_numpy(np.array(features_of(items), np.float32)).to(self.device)[None]
 
     def stacked(self) -> Values:
         """Returns the parameters as a stack of one replica."""

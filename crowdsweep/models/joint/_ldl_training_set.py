@@ -144,16 +144,12 @@ def _left_out(
     """Returns the annotators that are not trained on, drawn without regard to how they are numbered."""
     if not share:
         return np.empty(0, np.int64)
-    enough = order[np.diff(_items_answered(annotations).indptr)[order] >= _FEWEST_ITEMS]
-    n_out = min(int(share * len(enough)), _MOST_UNSEEN)
-    return seeds.numpy("unseen").permutation(enough)[:n_out]
-
-
-def _items_answered(annotations: Annotations) -> sp.csr_array:
-    """Returns which items each annotator answered [annotators, items]."""
     shape = (annotations.n_annotators, annotations.n_items)
     answered = sp.coo_array((np.ones(len(annotations)), (annotations.annotator, annotations.item)), shape=shape)
-    return cast(sp.csr_array, answered.tocsr())
+    n_items = np.diff(cast(sp.csr_array, answered.tocsr()).indptr)
+    enough = order[n_items[order] >= _FEWEST_ITEMS]
+    n_out = min(int(share * len(enough)), _MOST_UNSEEN)
+    return seeds.numpy("unseen").permutation(enough)[:n_out]
 
 
 def _histograms(

@@ -7,6 +7,7 @@ from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int, Int64, Shaped
+from scipy.special import softmax
 
 from crowdsweep.arrays import ClassConfusions, Confusions, ItemProbs, add_rows, ratio
 from crowdsweep.data.dataset import Items
@@ -74,10 +75,8 @@ class FittedLia:
         network, read = self.network, torch.from_numpy(np.array(inputs)).to(self.device)
         read = read.to(torch.float64) if read.is_floating_point() else read
         size = network.n_cells + max(stream.row_size for stream in network.streams)
-        logs, hard = (
-            [np.zeros((0, network.n_questions, network.n_classes))],
-            [torch.zeros(0, network.n_cells, dtype=torch.float64, device=self.device)],
-        )
+        logs = [np.zeros((0, network.n_questions, network.n_classes))]
+        hard = [torch.zeros(0, network.n_cells, dtype=torch.float64, device=self.device)]
         for part in chunks(len(inputs), size):
             logits, difficulty = network.of_items(self._values, read[None, part], None)
             logs.append(network.log_classes(logits).permute(2, 0, 1).cpu().numpy())
@@ -87,12 +86,12 @@ class FittedLia:
     def classes_of(self, items: Items) -> ItemProbs:
         """Returns what the classifier says of any items."""
         log_classes, _ = self._read(self.network.classes.inputs(items))
-        return as_probs(_exponentials(log_classes), multilabel=self.multilabel)
+        return as_probs(softmax(log_classes, axis=2), multilabel=self.multilabel)
 
     @property
     def classifier(self) -> Posterior:
         """What the classifier says of the training items."""
-        return _exponentials(self._of_items[0])
+        return softmax(self._of_items[0], axis=2)
 
     def posterior(self, *, prior: bool) -> Posterior:
         """Returns the classes of the training items given their answers; `prior` counts the classifier in."""
@@ -103,7 +102,7 @@ class FittedLia:
             log_q = self._log_confusions(answers.item[part], answers.annotator[part])
             gained = (log_q.clamp_(min=_LEAST_LOG) * said).sum(dim=0).permute(2, 0, 1).cpu().numpy()
             add_rows(log_joint, answers.item[part], weight[part, None, None] * gained)
-        return _exponentials(log_joint)
+        return softmax(log_joint, axis=2)
 
     def pairs(self, item: Int[np.ndarray, " rows"], annotator: Int[np.ndarray, " rows"]) -> Confused:
         """Returns how annotators, by their codes in the answers, answer items; rows sum to one."""
@@ -260,15 +259,11 @@ class FittedLia:
             "annotator_embeddings": self.vectors()[self.code],
         }
         if len(self.answers.said) * self.network.n_cells <= _MOST_PAIR_NUMBERS:
-            by_pair = np.argsort(self._order_of_answers(), kind="stable")
+            own = np.argsort(self.code)  # by item, then by the data set's own code of the annotator
+            by_pair = np.lexsort((own[self.answers.annotator], self.answers.item))
             confused = self.pairs(self.answers.item[by_pair], self.answers.annotator[by_pair]).astype(np.float32)
             found["pair_confusions"] = confused if self.multilabel else confused[:, 0]
         return found
-
-    def _order_of_answers(self) -> Int64[np.ndarray, " answers"]:
-        """Returns a number for each answer that ascends by item, then by the data set's own code of the annotator."""
-        own = np.argsort(self.code)
-        return self.answers.item * len(own) + own[self.answers.annotator]
 
     @without_gradients
     def vectors(self) -> Float32[np.ndarray, "annotators width"]:
@@ -320,9 +315,3 @@ class LiaAnnotators:
         share = ratio(self.posterior, self.posterior.sum(axis=0), at_zero=1.0 / len(self.items)).transpose(1, 2, 0)
         hard = self.fitted.difficulty(self.items)
         return self.fitted.mixtures(self.fitted.competence(code), hard, np.ascontiguousarray(share))
-
-
-def _exponentials(logs: Posterior) -> Posterior:
-    """Returns the probabilities of these logarithms, normalised."""
-    probs = np.exp(logs - logs.max(axis=2, keepdims=True))
-    return probs / probs.sum(axis=2, keepdims=True)

@@ -63,7 +63,6 @@ class LiaLoss:
         self._pulls, self._per_answer = bool(pull.any()), per_answer
 
     def __call__(self, objective: Objective, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `trainer.Loss`."""
         from crowdsweep.models.networks.written_gradients import WithSlopes  # noqa: PLC0415 - it imports torch
 
         seen, said = self._said.of(batch)

@@ -12,7 +12,6 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Float32, Int64
 
-from crowdsweep.arrays import AnnotatorFeatures
 from crowdsweep.models._answers import BatchAnswers
 from crowdsweep.models._batches import Batch, StackedRows
 from crowdsweep.models.lazy_torch import torch
@@ -185,10 +184,3 @@ class Annotators:
             own, features = spread(own), None if features is None else spread(features)
             which = take_rows(column, which)
         return network.competence(values, own, features).transpose(1, 2), which
-
-
-def standardised(features: AnnotatorFeatures) -> AnnotatorFeatures:
-    """Returns features with mean zero and deviation one over the annotators; one that is constant becomes zero."""
-    wide = features.astype(np.float64)
-    deviation = wide.std(axis=0)
-    return ((wide - wide.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)

@@ -27,12 +27,13 @@ from crowdsweep.models.joint._lia import BuildStream, LiaTraining, network_for
 from crowdsweep.models.joint._lia_answers import Answers, Posterior, answers_of, as_probs
 from crowdsweep.models.joint._lia_fitted import FittedLia
 from crowdsweep.models.joint._lia_loss import LiaLoss, Objective
-from crowdsweep.models.joint._lia_network import Annotators, LiaNetwork, standardised
+from crowdsweep.models.joint._lia_network import Annotators, LiaNetwork
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.initial import normal, zeros
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tables import Table
 from crowdsweep.models.progress import still_improves
+from crowdsweep.models.scaling import standardised
 from crowdsweep.models.schedule import History, Schedule
 from crowdsweep.models.trainer import Loss, ReplicaTrainer, Snapshot
 
@@ -62,8 +63,9 @@ def fit(
     floats = count_parameters(network.parameters())
     for part in replica_chunks(len(data), floats, contexts[0].device, numbers_held(data)):
         for members in _in_step(range(len(data))[part], contexts):
-            own = _Replicas(settings, network, [data[n] for n in members], [contexts[n] for n in members])
-            results.update(zip(members, own.results(labels_unseen=labels_unseen), strict=True))
+            parts, own = [data[n] for n in members], [contexts[n] for n in members]
+            replicas = _Replicas(settings, network, parts, own, labels_unseen=labels_unseen)
+            results.update(zip(members, replicas.results(), strict=True))
     return [results[number] for number in range(len(data))]
 
 
@@ -127,10 +129,17 @@ class _Replicas:
     """Several fits in training."""
 
     def __init__(
-        self, model: LiaTraining, network: LiaNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
+        self,
+        model: LiaTraining,
+        network: LiaNetwork,
+        data: Sequence[TrainingData],
+        contexts: Sequence[FitContext],
+        *,
+        labels_unseen: bool,
     ) -> None:
         device = contexts[0].device
         self._model, self._network, self._contexts, self._device = model, network, contexts, device
+        self._labels_unseen = labels_unseen
         self._checkpoints = [_part(context) for context in contexts]
         self._histories = [History[FittedLia]() for _ in contexts]
         self._passes: tuple[int, ...] = (0, 0)  # rounds that were made, and passes of the next one
@@ -179,13 +188,13 @@ class _Replicas:
     ) -> None:
         self._posterior[replica, : len(posterior)] = torch.from_numpy(posterior.astype(np.float32))
 
-    def results(self, *, labels_unseen: bool) -> list[FitResult]:
+    def results(self) -> list[FitResult]:
         """Rounds of M-step (the functions) and E-step (the classes), then of fine-tuning, until each has stopped."""
         self._restore()
         while self._trainer.active:
             iteration = self._passes[0]
             self._maximise(partial(self._loss, "expectation" if self._is_em(iteration) else self._marginal))
-            running = self._running(iteration, labels_unseen=labels_unseen)
+            running = self._running(iteration)
             if self._is_em(iteration + 1):
                 for replica, now in running.items():
                     self._set_posterior(replica, now.posterior(prior=self._model.estep_prior))
@@ -193,10 +202,7 @@ class _Replicas:
             self._trainer.drop(ended)
             self._passes = (iteration + 1, 0)
             self._keep(ended)
-        return [
-            self._result(replica, history, labels_unseen=labels_unseen)
-            for replica, history in enumerate(self._histories)
-        ]
+        return [self._result(replica, history) for replica, history in enumerate(self._histories)]
 
     def _keep(self, ended: Sequence[int] = ()) -> None:
         keep(self._checkpoints, self._state, running=self._trainer.active, ended=ended)
@@ -248,7 +254,7 @@ class _Replicas:
         for replica in self._trainer.active:
             self._histories[replica].losses.append(lost[replica])
 
-    def _running(self, iteration: int, *, labels_unseen: bool) -> dict[int, FittedLia]:
+    def _running(self, iteration: int) -> dict[int, FittedLia]:
         """Scores validation answers and reports; returns the replicas that do not end here, as they are now."""
         model, running = self._model, dict[int, FittedLia]()
         schedule = Schedule(epochs=model.iterations, patience=model.patience)
@@ -262,9 +268,8 @@ class _Replicas:
             def reported(now: FittedLia = now, history: History[FittedLia] = history) -> Predictor:
                 return LiaPredictor(fitted=history.kept or now)
 
-            goes_on = self._contexts[replica].report(
-                iteration + 1, -history.losses[-1], reported if labels_unseen else None
-            )
+            made = reported if self._labels_unseen else None
+            goes_on = self._contexts[replica].report(iteration + 1, -history.losses[-1], made)
             if history.converged or not goes_on or iteration == model.iterations - 1:
                 history.kept = history.kept or now
             else:
@@ -289,20 +294,18 @@ class _Replicas:
             return fitted.classifier
         return fitted.posterior(prior=self._model.estep_prior)
 
-    def _result(self, replica: int, history: History[FittedLia], *, labels_unseen: bool) -> FitResult:
+    def _result(self, replica: int, history: History[FittedLia]) -> FitResult:
         crowd = self._crowds[replica]
         end = replace(history.end, answers=crowd.every)
         posterior = self._labels(end)
         annotators = end.annotators(posterior)
-        return FitResult(
+        history.converged |= not still_improves(-np.array(history.losses))
+        return history.result(
             item_probs=as_probs(posterior, multilabel=crowd.data.scale == "multilabel"),
             annotators=annotators,
-            label_probs=lambda item, annotator: end.predictive(posterior, item, annotator),
-            predictor=LiaPredictor(fitted=end) if labels_unseen else None,
-            unseen_label_probs=end.unseen_label_probs if labels_unseen else None,
-            objective=-np.array(history.losses),
-            converged=history.converged or not still_improves(-np.array(history.losses)),
-            iterations=len(history.losses),
+            label_probs=partial(end.predictive, posterior),
+            predictor=LiaPredictor(fitted=end) if self._labels_unseen else None,
+            unseen_label_probs=end.unseen_label_probs if self._labels_unseen else None,
             extras=end.extras(posterior, annotators),
         )
 
@@ -316,5 +319,4 @@ class LiaPredictor:
     uses = ("classifier",)
 
     def predict(self, items: Items, use: str) -> np.ndarray:  # noqa: ARG002 - there is one use
-        """Returns the classifier's probabilities."""
         return self.fitted.classes_of(items)

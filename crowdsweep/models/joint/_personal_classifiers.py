@@ -143,11 +143,9 @@ class _Grams:
         self._inverse = np.linalg.inv(0.5 * self._gram + penalty * np.eye(features.shape[1]))
 
     def product(self, rows: Rows) -> Rows:
-        """See `_Block`."""
         return (self._gram @ _cut(rows, self._gram)).reshape(rows.shape)
 
     def solve(self, rows: Rows) -> Rows:
-        """See `_Block`."""
         return (self._inverse @ _cut(rows, self._gram)).reshape(rows.shape)
 
 
@@ -161,11 +159,9 @@ class _Wide:
         self._inverse = np.linalg.inv(self._transposed @ features + 2.0 * penalty * np.eye(features.shape[2]))
 
     def product(self, rows: Rows) -> Rows:
-        """See `_Block`."""
         return (self._features @ (self._transposed @ _cut(rows, self._features))).reshape(rows.shape)
 
     def solve(self, rows: Rows) -> Rows:
-        """See `_Block`."""
         # Woodbury: (X X' / 2 + λ)^-1 = (1 - X (X' X + 2 λ)^-1 X') / λ, with a matrix of features × features to invert.
         explained = self._features @ (self._inverse @ (self._transposed @ _cut(rows, self._features)))
         return (rows - explained.reshape(rows.shape)) / self._penalty
@@ -224,18 +220,14 @@ class _Labels:
                 f"expected at most {_MOST_NUMBERS:,} numbers for the annotators' products, got {numbers:,}: labels of "
                 f"each annotator squared, or times {inputs.shape[1]} features; use fewer features, or another model"
             )
-        item, root, pointers = (
-            item[order].astype(np.int64),
-            np.sqrt(weight[order]),
-            np.concatenate([[0], np.cumsum(sizes[places])]),
-        )
+        item, root = item[order].astype(np.int64), np.sqrt(weight[order])
         return cls(
             inputs=inputs,
             item=item,
             label=crowd.column_label[column[order]].astype(np.int64),
             root=root,
             code=crowd.annotator_code[places].astype(np.int64),
-            pointers=pointers,
+            pointers=np.concatenate([[0], np.cumsum(sizes[places])]),
             blocks=list(_blocks(inputs, item, root, sizes[places], penalty)),
             penalty=penalty,
             n_annotators=data.n_annotators,

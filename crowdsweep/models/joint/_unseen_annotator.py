@@ -27,7 +27,6 @@ from crowdsweep.data.dataset import Items
 from crowdsweep.errors import BadInput
 from crowdsweep.models.joint._ldl_network import HEADS, AnnotatorEnsemble
 from crowdsweep.models.lazy_torch import torch
-from crowdsweep.models.networks.contract import features_of
 
 _MOST_ITEMS = 128  # of one annotator that `inferred_loglik` looks at
 _MOST_NEAR = 64  # known annotators among whom the nearest is looked for
@@ -81,7 +80,7 @@ class UnseenAnnotator:
     def _said(self, items: Items, head: str) -> ItemProbs:
         embedding = torch.from_numpy(self.embedding).to(self.ensemble.device)
         with torch.no_grad():
-            return _log_said(self.ensemble, _features(self.ensemble, items), embedding, head).exp().cpu().numpy()
+            return _log_said(self.ensemble, self.ensemble.features(items), embedding, head).exp().cpu().numpy()
 
 
 def infer_annotator(
@@ -138,7 +137,7 @@ def inferred_loglik(
     others = items.take(asked_items)
     embeddings = torch.from_numpy(inferred.embeddings[given_by]).to(ensemble.device)
     with torch.no_grad():
-        own = _log_said(ensemble, _features(ensemble, others), embeddings, "label").cpu().numpy()
+        own = _log_said(ensemble, ensemble.features(others), embeddings, "label").cpu().numpy()
     crowd = np.log(replace(ensemble, aggregation="mean").predict(others, "ensemble"))
     counts = np.bincount(given_by)
     return np.stack([np.bincount(given_by, (given * said).sum(axis=1)) / counts for said in (crowd, own)], axis=1)
@@ -176,7 +175,7 @@ def _inferred(
     how: Descent,
 ) -> _Inferred:
     """Goes downhill for all annotators at once: row by row an item, what is wanted there, and of which annotator."""
-    features = _features(ensemble, items)
+    features = ensemble.features(items)
     target = torch.from_numpy(np.array(wanted)).to(ensemble.device)
     negative_entropy = torch.xlogy(target, target).sum(dim=1)
     of = torch.from_numpy(who).to(ensemble.device)
@@ -215,10 +214,6 @@ def _inferred(
         sizes = torch.where(falls[:, None], sizes, sizes / 2)
         steps.append((apart.cpu().numpy(), falls.cpu().numpy()))
     return _Inferred(embeddings=embeddings.cpu().numpy(), steps=steps)
-
-
-def _features(ensemble: AnnotatorEnsemble, items: Items) -> torch.Tensor:
-    return torch.from_numpy(np.array(features_of(items), np.float32)).to(ensemble.device)[None]
 
 
 def _log_said(ensemble: AnnotatorEnsemble, features: torch.Tensor, embedding: torch.Tensor, head: str) -> torch.Tensor:

@@ -77,7 +77,6 @@ class CMM:
     def fit_points(
         models: Sequence["CMM"], data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        """Runs EM with all restarts of all fits side by side."""
         starts = Starts.of(data, [model.groups for model in models], contexts)
 
         def crowd_of(owners: Sequence[int], restarts: Sequence[int]) -> GroupedCrowd:
@@ -158,17 +157,14 @@ class GroupedCrowd:
         return self._weighted(targets), log_likelihood.cpu().numpy()
 
     def solution(self, replica: int) -> tuple[GroupShares, GroupMatrices]:
-        """Returns the groups' shares and matrices."""
         own = self.state(replica)
         return own["shares"], own["matrices"]
 
     def state(self, replica: int) -> State:
-        """See `Crowd.state`."""
         own = self._n_groups[replica]
         return {name: table[replica, :own].cpu().numpy().copy() for name, table in self._tables().items()}
 
     def restore(self, replica: int, state: State) -> None:
-        """See `Crowd.restore`."""
         own = self._n_groups[replica]
         for name, table in self._tables().items():
             saved = checked_array(state, name, (own, *table.shape[2:]))

@@ -160,7 +160,6 @@ class GatedGroups:
         return {name: getattr(self, name).copy() for name in _CHANGING}
 
     def restore(self, state: State) -> None:
-        """Goes on from a state."""
         for name in _CHANGING:
             setattr(self, name, checked_array(state, name, getattr(self, name).shape))
 
@@ -186,11 +185,9 @@ class GatedCrowd:
         return self._padded(self._counts)
 
     def maximise(self, active: Sequence[int]) -> ActiveValues:
-        """See `GatedGroups`."""
         return np.array([self.restarts[replica].maximise() for replica in active])
 
     def expect(self, active: Sequence[int], probs: ActiveProbs) -> tuple[ActiveProbs, ActiveValues]:
-        """See `GatedGroups`."""
         own = probs.cpu().numpy()
         found = [self.restarts[r].expect(part[: len(self._counts[r])]) for r, part in zip(active, own, strict=True)]
         return self._padded([targets for targets, _ in found]), np.array([value for _, value in found])
@@ -201,11 +198,9 @@ class GatedCrowd:
         return own.gates, own.shares, own.matrices
 
     def state(self, replica: int) -> State:
-        """See `Crowd.state`."""
         return self.restarts[replica].state()
 
     def restore(self, replica: int, state: State) -> None:
-        """See `Crowd.restore`."""
         self.restarts[replica].restore(state)
 
     def _padded(self, targets: Sequence[Float64[np.ndarray, "_ classes"]]) -> ActiveProbs:

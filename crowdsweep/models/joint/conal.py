@@ -72,7 +72,6 @@ class Conal:
     epochs: Annotated[int, Ge(1)] = 200
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets, as many at a time as the machine's cache holds."""
         n_classes = data[0].n_classes
         gate = NamedNetwork(
             name="gate", network=Dense(hidden=self.gate_hidden, dropout=0.0).build(data[0].items, self.gate_embedding)

@@ -60,7 +60,6 @@ class CrowdLayer:
     epochs: Annotated[int, Ge(1)] = 200
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets, as many at a time as the machine's cache holds."""
         n_classes = data[0].n_classes
 
         def gained(labels: Labels, log_f: PerClass) -> PerLabel:

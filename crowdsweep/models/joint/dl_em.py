@@ -24,7 +24,6 @@ from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._confusion_states import columns_at, columns_of, columns_state, joined, set_columns
 from crowdsweep.models._em import (
-    ConfusionColumns,
     PseudoAnswers,
     SparseConfusions,
     StackedCrowds,
@@ -70,7 +69,6 @@ class DLEM:
     def fit_points(
         models: Sequence["DLEM"], data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        """Runs EM with all restarts of all fits side by side."""
 
         def crowd_of(owners: Sequence[int], _: Sequence[int]) -> KnownCrowd:
             smoothing = np.array([models[o].smoothing for o in owners])
@@ -93,7 +91,7 @@ class KnownCrowd:
         self._replicas = list(range(len(parts)))
         self.crowds = stack([part.annotations for part in parts])
         self.posterior = soft_vote(self.crowds)
-        self.columns: ConfusionColumns | None = None
+        self.columns = confusion_columns(self.crowds, self.posterior, self._pseudo_answers())
 
     def first_targets(self) -> Float64[torch.Tensor, "replicas items classes"]:
         """Returns the soft majority vote."""
@@ -104,14 +102,10 @@ class KnownCrowd:
         self._narrow(active)
         before = self.columns
         self.columns = confusion_columns(self.crowds, self.posterior, self._pseudo_answers())
-        if before is None:
-            return np.full(len(active), np.inf)
         return mean_relative_change(self.crowds, before, self.columns)[self._places(active)]
 
     def expect(self, active: Sequence[int], probs: ActiveProbs) -> tuple[ActiveProbs, ActiveValues]:
         """Returns the posterior, and the log-likelihood of all labels."""
-        if self.columns is None:
-            raise RuntimeError("expected an M-step before the first E-step")
         log_joint = log_answers(self.crowds, self.columns)
         places = self._places(active)
         classifiers = probs.cpu().numpy()
@@ -123,34 +117,22 @@ class KnownCrowd:
         return padded[places], self.crowds.replica_sums(log_evidence * self.crowds.answered)[places]
 
     def solution(self, replica: int) -> tuple[SparseConfusions, ItemProbs]:
-        """Returns the annotators, and the posterior of the items."""
-        if self.columns is None:
-            raise RuntimeError("expected an M-step before the solution")
         place = self._replicas.index(replica)
         annotators = annotator_model(self.crowds, self.columns, place, smoothing=float(self._smoothing[replica]))
         return annotators, self.posterior[self.crowds.items_of(place)].copy()
 
     def state(self, replica: int) -> State:
-        """See `Crowd.state`."""
         place = self._replicas.index(replica)
         return {
             "posterior": self.posterior[self.crowds.items_of(place)].copy(),
-            **with_prefix("columns", columns_state(columns_at(self.crowds, self._known_columns(), [place]))),
+            **with_prefix("columns", columns_state(columns_at(self.crowds, self.columns, [place]))),
         }
 
     def restore(self, replica: int, state: State) -> None:
-        """See `Crowd.restore`."""
         items = self.crowds.items_of(replica)
         self.posterior[items] = checked_array(state, "posterior", self.posterior[items].shape)
-        if self.columns is None:  # those of the replicas that begin anew are never looked at
-            self.columns = confusion_columns(self.crowds, self.posterior, self._pseudo_answers())
         own = columns_of(without_prefix(state, "columns"), like=columns_at(self.crowds, self.columns, [replica]))
         set_columns(self.crowds, self.columns, replica, own)
-
-    def _known_columns(self) -> ConfusionColumns:
-        if self.columns is None:
-            raise RuntimeError("expected an M-step before the state")
-        return self.columns
 
     def _pseudo_answers(self) -> PseudoAnswers:
         return evenly(self.crowds, self._smoothing[self._replicas])
@@ -164,8 +146,7 @@ class KnownCrowd:
             return
         old, places = self.crowds, self._places(active)
         self.posterior = self.posterior[joined([old.items_of(place) for place in places])]
-        if self.columns is not None:
-            self.columns = columns_at(old, self.columns, places)
+        self.columns = columns_at(old, self.columns, places)
         self._replicas = list(active)
         self.crowds = stack([self._parts[replica].annotations for replica in active])
 

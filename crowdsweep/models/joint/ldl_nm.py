@@ -105,7 +105,6 @@ class LdlNm:
     unseen_annotators: Annotated[float, Ge(0), Lt(1)] = 0.0
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets, as many at a time as the machine's cache holds."""
         network = LdlNetwork(
             n_features=features_of(data[0].items).shape[1],
             n_classes=data[0].n_classes,
@@ -123,7 +122,16 @@ class LdlNm:
     def _fit_together(
         self, network: LdlNetwork, data: Sequence[TrainingData], contexts: Sequence[FitContext]
     ) -> list[FitResult]:
-        sets = [self._training_set(part, context) for part, context in zip(data, contexts, strict=True)]
+        sets = [
+            training_set(
+                part,
+                context.seeds,
+                unseen_annotators=self.unseen_annotators,
+                max_annotators=self.max_annotators,
+                item_balanced=self.item_balanced,
+            )
+            for part, context in zip(data, contexts, strict=True)
+        ]
         device = contexts[0].device
         start = normal(self.annotator_embedding**-0.5)
         orders = [one.order for one in sets]
@@ -157,7 +165,7 @@ class LdlNm:
         parts = [CheckpointPart.of(context.checkpoint, context.seeds) for context in contexts]
         histories = train(trainer, loss, schedule, reports, predictor=ensemble, validation=validation, parts=parts)
         return [
-            FitResult(
+            history.result(
                 item_probs=(asked := ensemble(replica, history.end)).predict(part.items, "ensemble"),
                 label_probs=partial(
                     said := _said_by(
@@ -167,9 +175,6 @@ class LdlNm:
                 ),
                 predictor=asked,
                 unseen_label_probs=said,
-                objective=-np.array(history.losses),
-                converged=history.converged,
-                iterations=len(history.losses),
                 extras={
                     **_latent_space(part, ensemble(replica, history.end, sets[replica].every)),
                     **_unseen_scores(part, sets[replica], asked),
@@ -177,15 +182,6 @@ class LdlNm:
             )
             for replica, (part, history) in enumerate(zip(data, histories, strict=True))
         ]
-
-    def _training_set(self, data: TrainingData, context: FitContext) -> TrainingSet:
-        return training_set(
-            data,
-            context.seeds,
-            unseen_annotators=self.unseen_annotators,
-            max_annotators=self.max_annotators,
-            item_balanced=self.item_balanced,
-        )
 
 
 @final
@@ -222,7 +218,6 @@ class HeadsLoss:
         self._annotator_shares = stacked([one.annotator_shares for one in sets], np.float32)
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `Loss`."""
         item, annotator = batch.take(self._item), batch.take(self._annotator)
         embedded = values.rows("annotators", annotator, batch.places)
         masks = batch if self._dropout else None

@@ -61,7 +61,6 @@ class Lia:
     training: LiaTraining = LiaTraining()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side."""
         return _lia_replicas.fit(self.training, data, contexts, reading_items(data[0]))
 
 

@@ -38,7 +38,6 @@ class LiaE:
     training: LiaTraining = LiaTraining(classifier=Classifier(network=READS_VECTORS, learning_rate=3e-3))
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets side by side."""
         n_items = max(part.n_items for part in data)
         return _lia_replicas.fit(
             self.training,

@@ -29,7 +29,7 @@ from jaxtyping import Float64
 
 from crowdsweep.arrays import floored_log, ratio
 from crowdsweep.data.dataset import TrainingData
-from crowdsweep.models._em import FittedEM, PerReplica, StackedCrowds, normalised, soft_vote, stack
+from crowdsweep.models._em import PerReplica, StackedCrowds, em_results, normalised, soft_vote, stack
 from crowdsweep.models._steps import Stepped, keeping, run_steps
 from crowdsweep.models.aggregate._coins import coins_of
 from crowdsweep.models.aggregate._rows import PerRow, Rows, by_code
@@ -60,7 +60,6 @@ class MaLr:
     em: RegressionEM = RegressionEM()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs EM on all data sets; each stops by itself."""
         crowds = stack([part.annotations for part in data])
         rows, regressions = Rows.of(crowds), Regressions(data=data, penalty=self.em.penalty)
         given = rows.by_annotator(rows.weight)
@@ -118,7 +117,10 @@ def _results(crowds: StackedCrowds, rows: Rows, regressions: Regressions, steppe
     right = end.reliability + (1.0 - end.reliability) / rows.n_classes
     together = _share(crowds, given * right, given)
     reliabilities = [end.reliability[crowds.annotators_of(replica)] for replica in range(crowds.n_replicas)]
-    return FittedEM(crowds=crowds, posterior=posterior, stepped=stepped).results(
+    return em_results(
+        crowds,
+        posterior,
+        stepped,
         coins_of(crowds, right, together),
         [{"reliability": by_code(crowds, replica, own)} for replica, own in enumerate(reliabilities)],
         [regressions.predictor(end.weights, replica) for replica in range(crowds.n_replicas)],

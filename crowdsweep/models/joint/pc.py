@@ -34,7 +34,6 @@ class PC:
     personal: PersonalClassifiers = PersonalClassifiers()
 
     def fit(self, data: TrainingData, context: FitContext) -> FitResult:
-        """Fits all classifiers."""
         return self.personal.fit(data, context, StandardisedFeatures.of(data.items))
 
 

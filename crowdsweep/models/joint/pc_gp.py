@@ -14,16 +14,15 @@ and we know no source of one. This is our reading: Kajino et al. (2012) with the
 Features are standardised first, and a one stands beside the cosines. Everything else is `pc`'s.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, final
+from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge, Gt
 from jaxtyping import Float64
 
 from crowdsweep.data.dataset import Items, TrainingData
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.joint._personal_classifiers import PersonalClassifiers, personal_cost
 from crowdsweep.models.joint._softmax_regression import Inputs
 from crowdsweep.models.networks.contract import features_of
@@ -47,7 +46,6 @@ class PCGP:
     personal: PersonalClassifiers = PersonalClassifiers(crowd_penalty=0.1, personal_penalty=1.0)
 
     def fit(self, data: TrainingData, context: FitContext) -> FitResult:
-        """Draws the cosines and fits all classifiers."""
         scale = Scale.of(features_of(data.items))
         features = FourierFeatures.drawn(scale, self.fourier_features, self.length_scale, context.seeds)
         return self.personal.fit(data, context, features)
@@ -77,10 +75,6 @@ class FourierFeatures:
         return np.concatenate([cosines, np.ones((len(cosines), 1))], axis=1)
 
 
-def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
-    return personal_cost(shape, params, params["fourier_features"] + 1)
-
-
 MODEL = ModelInfo(
     name="pc-gp",
     title="PC-GP: a classifier for each annotator on a Gaussian kernel, around the crowd's",
@@ -96,6 +90,6 @@ MODEL = ModelInfo(
         "crowd_penalty": {"values": [0.01, 0.1, 1]},
         "personal_penalty": {"values": [0.1, 1, 10]},
     },
-    cost=_cost,
+    cost=lambda shape, params: personal_cost(shape, params, params["fourier_features"] + 1),
     monotone_objective=True,
 )

@@ -32,10 +32,10 @@ from annotated_types import Ge
 from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._em import (
-    FittedEM,
     PerReplica,
     annotator_model,
     confusion_columns,
+    em_results,
     evenly,
     log_answers,
     log_confusion_prior,
@@ -68,7 +68,6 @@ class Raykar:
     em: RegressionEM = RegressionEM()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs EM on all data sets."""
         return fit_raykar(self.em, self.smoothing, data, contexts)
 
 
@@ -121,8 +120,7 @@ def fit_raykar(
         annotator_model(crowds, columns, replica, smoothing=smoothing * own) for replica, own in enumerate(n_annotators)
     ]
     predictors = [predictor(end, replica) for replica in range(len(data))]
-    fitted = FittedEM(crowds=crowds, posterior=end.posterior, stepped=stepped)
-    return fitted.results(annotators, [{} for _ in data], predictors)
+    return em_results(crowds, end.posterior, stepped, annotators, [{} for _ in data], predictors)
 
 
 MODEL = ModelInfo(

@@ -33,7 +33,6 @@ class RaykarPrior:
     em: RegressionEM = RegressionEM()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs EM on all data sets."""
         return raykar.fit_raykar(self.em, self.smoothing, data, contexts)
 
 

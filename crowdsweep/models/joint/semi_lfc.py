@@ -26,7 +26,7 @@ items are not used.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -67,7 +67,8 @@ from crowdsweep.models.networks.named import NamedNetwork
 from crowdsweep.models.networks.replicas import Adam, count_parameters, numbers_held, replica_chunks
 from crowdsweep.models.networks.tensors import PerReplica
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.schedule import Schedule
+from crowdsweep.models.scaling import standardised
+from crowdsweep.models.schedule import History, Schedule
 from crowdsweep.models.train import train
 from crowdsweep.models.trainer import ReplicaTrainer, Snapshot
 from crowdsweep.models.training_length import SEARCHED_UNSTOPPED
@@ -94,7 +95,6 @@ class SemiLfc:
     epochs: Annotated[int, Ge(1)] = 50
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets, as many at a time as the machine's cache holds."""
         network = NamedNetwork(name="classifier", network=self.classifier.build(data[0]))
         vae = ConditionalVae(
             n_features=features_of(data[0].items).shape[1],
@@ -126,7 +126,7 @@ class SemiLfc:
             row_size=max(network.row_size, vae.row_size),
             least_steps=self.classifier.unstopped().least_steps(self.epochs),
         )
-        tables = Tables(known, device)
+        tables = Tables(known, self.latent, device)
 
         def loss(values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
             log_q = torch.log_softmax(network.logits(values, batch.take(tables.inputs), batch), dim=1)
@@ -154,12 +154,9 @@ class SemiLfc:
             predictor=predictor,
             before=renew,
             parts=[CheckpointPart.of(context.checkpoint, context.seeds) for context in contexts],
-            own=OwnStates(known),
+            own=known,
         )
-        return [
-            replace(one.result(predictor(0, history.end), -np.array(history.losses)), converged=history.converged)
-            for one, history in zip(known, histories, strict=True)
-        ]
+        return [one.result(predictor(0, history.end), history) for one, history in zip(known, histories, strict=True)]
 
 
 def bound_of_items(
@@ -189,10 +186,7 @@ class ReplicaCrowd:
         more = [data.unlabelled, None if data.validation is None else data.validation.items]
         parts = [features_of(data.items), *(features_of(items) for items in more if items is not None)]
         self.features = np.concatenate(parts).astype(np.float32)
-        deviation = self.features.std(axis=0, dtype=np.float64)
-        self.standardised = (
-            (self.features - self.features.mean(axis=0, dtype=np.float64)) / np.where(deviation > 0, deviation, 1.0)
-        ).astype(np.float32)
+        self.standardised = standardised(self.features)
         self._noise = context.seeds.numpy("noise")
         self._crowds = stack([data.annotations])
         self._columns = confusion_columns(self._crowds, soft_vote(self._crowds), self._pseudo_answers)
@@ -237,57 +231,35 @@ class ReplicaCrowd:
         set_generator(self._noise, state, "noise")
         self.begun = True
 
-    @property
-    def noise_width(self) -> int:
-        return self._model.latent
-
     def noise(self) -> Float32[np.ndarray, "items latent"]:
         """Draws the standard normal numbers of an epoch."""
         return self._noise.standard_normal((self.n_items, self._model.latent), dtype=np.float32)
 
-    def result(self, classifier: NetworkPredictor, objective: Float64[np.ndarray, " steps"]) -> FitResult:
+    def result(self, classifier: NetworkPredictor, history: History[Snapshot]) -> FitResult:
         """Returns what the replica ends as, after an M-step on its last networks."""
         self.maximise(classifier)
         posterior = self.posterior(classifier)
         annotators = annotator_model(self._crowds, self._columns, smoothing=self._model.smoothing)
-        return FitResult(
+        return history.result(
             item_probs=posterior,
             annotators=annotators,
             label_probs=label_probs_of(posterior, annotators),
             predictor=classifier,
-            objective=objective,
-            iterations=len(objective),
             extras={"class_shares": np.exp(self.log_shares)},
         )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class OwnStates:
-    """What replicas know outside their networks, for their checkpoints (`trainer.OwnState`)."""
-
-    known: Sequence[ReplicaCrowd]
-
-    def state(self, replica: int) -> State:
-        """Returns a replica's."""
-        return self.known[replica].state()
-
-    def restore(self, replica: int, state: State) -> None:
-        """Has a replica go on."""
-        self.known[replica].restore(state)
 
 
 @final
 class Tables:
     """The inputs of a step, for all replicas under one another; written anew before each epoch."""
 
-    def __init__(self, known: Sequence[ReplicaCrowd], device: str) -> None:
+    def __init__(self, known: Sequence[ReplicaCrowd], latent: int, device: str) -> None:
         """Lays out the features, and room for the rest."""
         self.inputs = StackedRows.of([one.features for one in known], device)
         self.standardised = StackedRows.of([one.standardised for one in known], device)
         self._ends = np.cumsum([0, *(one.n_items for one in known)])
         starts = torch.from_numpy(self._ends[:-1].copy()).to(device)
-        classes, latent = known[0].answers.shape[1], known[0].noise_width
+        classes = known[0].answers.shape[1]
 
         def empty(width: int) -> StackedRows:
             return StackedRows(table=torch.zeros(int(self._ends[-1]), width, device=device), starts=starts)

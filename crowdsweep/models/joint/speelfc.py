@@ -19,15 +19,15 @@ average matrix of the others. The paper trains 200 epochs (sentiment polarity) a
 test accuracy; how long decides more than the model does, so `epochs` and `steps` are in the default space.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, final
+from typing import Annotated, final
 
 from annotated_types import Ge, Gt, Lt
 
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import DataShape, FitContext, FitResult, ModelInfo
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo
 from crowdsweep.models.end_to_end import EndToEnd, end_to_end_cost
 from crowdsweep.models.joint._matrix_rows import confident_rows, log_columns
 from crowdsweep.models.label_likelihood import Labels, PerClass
@@ -49,7 +49,6 @@ class Speelfc:
     epochs: Annotated[int, Ge(1)] = 200
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets, as many at a time as the machine's cache holds."""
         training = EndToEnd(
             classifier=self.classifier,
             epochs=self.epochs,
@@ -62,10 +61,6 @@ class Speelfc:
 def log_likelihood(labels: Labels) -> PerClass:
     """Returns log Pi'_t[y, n] of each label."""
     return log_columns(*labels.annotators("matrix"), labels.label)
-
-
-def _cost(shape: DataShape, params: Mapping[str, Any]) -> float:
-    return end_to_end_cost(shape, params, per_label=6.0 * shape.n_classes**2)
 
 
 MODEL = ModelInfo(
@@ -85,7 +80,7 @@ MODEL = ModelInfo(
         "steps": {"values": SEARCHED_UNSTOPPED},
         "network": {"values": ["auto", "linear"]},
     },
-    cost=_cost,
+    cost=lambda shape, params: end_to_end_cost(shape, params, per_label=6.0 * shape.n_classes**2),
     label_symmetric=False,
     version=4,
 )

@@ -59,7 +59,6 @@ class SpeelfcD:
     epochs: Annotated[int, Ge(1)] = 50
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits all data sets, as many at a time as the machine's cache holds."""
         dropouts = self.classifier.build(data[0]).dropouts
         dropout = dropouts[0].probability if dropouts else 0.0
         easiness = NamedNetwork(

@@ -27,7 +27,6 @@ class AveragedNetworks(torch.nn.Module):
                 self.register_buffer(f"fit{number}_{name}", torch.from_numpy(np.array(array)))
 
     def forward(self, features: Float32[torch.Tensor, "items features"]) -> Float64[torch.Tensor, "items classes"]:
-        """Returns class probabilities."""
         return torch.stack([self._one(number, features) for number in range(self._n_fits)]).mean(dim=0)
 
     def _one(self, number: int, features: torch.Tensor) -> torch.Tensor:

@@ -50,7 +50,6 @@ class Dense:
         return self.network == "linear" or not self.hidden
 
     def needs(self) -> frozenset[Need]:
-        """See `StatesNeeds`."""
         return frozenset({"features"})
 
     def build(self, items: Items, n_classes: int) -> "DenseNetwork":
@@ -104,9 +103,8 @@ class DenseNetwork:
         """Returns the items' features."""
         return features_of(items)
 
-    def layout(self, items: Items) -> None:  # noqa: ARG002 - a Network
+    def layout(self, items: Items) -> None:
         """Returns None: a row is an item."""
-        return
 
     def parameters(self) -> list[Parameter]:
         """Weights `w0`, `w1`, … (Glorot uniform) and biases `b0`, … (zero), for each layer [in, out] and [1, out]."""

@@ -88,7 +88,7 @@ def replica_chunks(
 class ReplicaStack:
     """The parameters of S replicas, one row each of one flat table, with gradients and Adam's moments beside them.
 
-    `stack[name]` is a view [S, *shape]. `Adam.step` moves along `stack.gradient(name)`, which the trainer fills.
+    `prefix` gives views of them by name [S, *shape]. `Adam.step` moves along the gradients, which the trainer fills.
     """
 
     def __init__(self, parameters: Sequence[Parameter], flat: Flat) -> None:
@@ -114,13 +114,6 @@ class ReplicaStack:
 
     def __len__(self) -> int:
         return len(self.flat)
-
-    def __getitem__(self, name: str) -> Float[torch.Tensor, " replicas *shape"]:
-        return self.prefix(len(self)).values[name]
-
-    def gradient(self, name: str) -> Float[torch.Tensor, " replicas *shape"]:
-        """Returns the view that gradients of that parameter go to."""
-        return self.prefix(len(self)).gradients[name]
 
     def prefix(self, n_replicas: int) -> "StackView":
         """Returns views over the first replicas only; the others are neither read nor written."""
@@ -148,7 +141,6 @@ class ReplicaStack:
         return {**rows, "steps": self.steps[[replica]]}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes one replica from a state."""
         for name, table in {"values": self.flat, "first": self.first, "second": self.second}.items():
             row = checked_array(state, name, (table.shape[1],), np.float32)
             table[replica] = torch.from_numpy(row).to(table.device)

@@ -80,11 +80,9 @@ class Shuffler:
         self._passes = [self._passes[s] for s in replicas]
 
     def state(self, replica: int) -> State:
-        """Returns where a replica's stream stands."""
         return {"order": generator_state(self._rngs[replica])}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes a replica's stream from a state."""
         set_generator(self._rngs[replica], state, "order")
 
     def epoch(self) -> list[Minibatch]:
@@ -146,15 +144,12 @@ class DropoutMasks:
         self._device = device
 
     def keep(self, replicas: Sequence[int]) -> None:
-        """Drops all other replicas, keeping these in the order given."""
         self._rngs = [self._rngs[s] for s in replicas]
 
     def state(self, replica: int) -> State:
-        """Returns where a replica's stream stands."""
         return {"masks": generator_state(self._rngs[replica])}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes a replica's stream from a state."""
         set_generator(self._rngs[replica], state, "masks")
 
     def draw(self, steps: int, rows: int, n_replicas: int) -> Bool[torch.Tensor, "steps replicas rows *shape"]:

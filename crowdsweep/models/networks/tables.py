@@ -100,7 +100,6 @@ class EmbeddingTables:
             table.index_copy_(0, rows, moved)
 
     def keep(self, replicas: Sequence[int]) -> None:
-        """Drops all other replicas, keeping these in the order given."""
         order = torch.as_tensor(replicas, dtype=torch.long, device=self.values.device)
         shape = (len(self.steps), self.rows)
         self.values, self.first, self.second = (
@@ -117,7 +116,6 @@ class EmbeddingTables:
         return {**rows, "steps": self.steps[[replica]]}
 
     def restore(self, replica: int, state: State) -> None:
-        """Resumes one replica from a state."""
         own = self._own(replica)
         for name, table in {"values": self.values, "first": self.first, "second": self.second}.items():
             rows = checked_array(state, name, (own.stop - own.start, table.shape[1]), np.float32)

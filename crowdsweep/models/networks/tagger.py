@@ -63,7 +63,6 @@ class Tagger:
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
 
     def needs(self) -> frozenset[Need]:
-        """See `StatesNeeds`."""
         return frozenset({"text"})
 
     def build(self, items: Items, n_classes: int) -> "TaggerNetwork":
@@ -165,7 +164,6 @@ class TaggerNetwork:
         return torch.baddbmm(values["b"], found.flatten(1, 2), values["w"]).transpose(1, 2)
 
     def probabilities(self, values: Values, inputs: Inputs) -> Probs:
-        """See `Network.probabilities`."""
         return in_blocks(self, values, inputs)
 
     def _tokens(self, values: Values, inputs: Shaped[torch.Tensor, "replicas rows places codes"]) -> States:

@@ -65,7 +65,6 @@ class TextCNN:
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.5
 
     def needs(self) -> frozenset[Need]:
-        """See `StatesNeeds`."""
         return frozenset({"text"})
 
     def build(self, items: Items, n_classes: int) -> "TextCNNNetwork":
@@ -104,9 +103,8 @@ class TextCNNNetwork:
     def _answers(self) -> int:
         return len(self.settings.widths) * self.settings.filters
 
-    def layout(self, items: Items) -> None:  # noqa: ARG002 - a Network
+    def layout(self, items: Items) -> None:
         """Returns None: a row is an item."""
-        return
 
     def inputs(self, items: Items) -> Codes:
         """Returns the codes of each text's symbols; encoded once for the same texts."""
@@ -135,7 +133,6 @@ class TextCNNNetwork:
         return [*found, Parameter(name="b", shape=(1, self.n_classes), start=zeros)]
 
     def logits(self, values: Values, inputs: Inputs, masks: Masks | None) -> Logits:
-        """See `Network.logits`."""
         inputs = inputs.expand(len(values["b"]), -1, -1)
         signal = embedded(values["vectors"], inputs)
         read = (inputs != PADDING).to(signal.dtype)
@@ -151,5 +148,4 @@ class TextCNNNetwork:
         return torch.baddbmm(values["b"], answers, values["w"]).transpose(1, 2)
 
     def probabilities(self, values: Values, inputs: Inputs) -> Probs:
-        """See `Network.probabilities`."""
         return in_blocks(self, values, inputs)

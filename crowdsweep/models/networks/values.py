@@ -73,22 +73,25 @@ class Values(StackedValues):
         Raises:
             RuntimeError: not in a step, or the rows of this table have been taken in this step already.
         """
-        if self.step is None or table in self.step.touched:
-            raise RuntimeError(f"expected the rows of {table!r} to be taken once, in a step; gather them together")
-        tables = self.step.tables[table]
-        self.step.touched[table], which = tables.gather(index + places * tables.rows)
-        return self.step.touched[table].values, which
+        step = self._training_step
+        if table in step.touched:
+            raise RuntimeError(f"expected the rows of {table!r} to be taken once in a step; gather them together")
+        tables = step.tables[table]
+        step.touched[table], which = tables.gather(index + places * tables.rows)
+        return step.touched[table].values, which
 
     def touched(self, table: str) -> tuple[Int64[torch.Tensor, " distinct"], Int64[torch.Tensor, " distinct"], int]:
         """Returns of the rows that `distinct_rows` took: their numbers in the stack of tables, where in the batch the
         replica of each stands, and how many rows a replica's table has there."""
-        if self.step is None:
-            raise RuntimeError("expected a step of training")
-        touched = self.step.touched[table]
-        return touched.rows, touched.place, self.step.tables[table].rows
+        touched = self._training_step.touched[table]
+        return touched.rows, touched.place, self._training_step.tables[table].rows
 
     def gradient(self, name: str) -> Output:
         """Returns where a loss that writes gradients out (`WrittenLoss`) has that of a parameter go; in a step only."""
+        return self._training_step.gradients[self._prefix + name]
+
+    @property
+    def _training_step(self) -> Step:
         if self.step is None:
             raise RuntimeError("expected a step of training")
-        return self.step.gradients[self._prefix + name]
+        return self.step

@@ -36,7 +36,7 @@ from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import normalised
 from crowdsweep.models.aggregate._clustered import ClusterModel, FittedClusters
 from crowdsweep.models.clusters import ClusteredCrowd, Clusters, ItemClusters, projected
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor, handing_on
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.models.two_stage._pair import READS_FEATURES, model_class, name_of
 from crowdsweep.models.two_stage._training import ValidatedTraining
@@ -58,7 +58,6 @@ class GuidedPredictor:
         return (self.first, *(use for use in ("hard", "soft", "none") if use != self.first))
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns class probabilities."""
         probs = self.classifier.predict(items, self.classifier.uses[0])
         if use == "none":
             return probs
@@ -107,7 +106,7 @@ class Guided:
         training = self.training
         trained = train_classifiers(training.classifier, jobs, training.schedule, contexts[0].device)
         for i, classifier in zip(taught, trained, strict=True):
-            predictor = self._predictor(classifier.predictor, fitted[i].crowd.clusters, data[i])
+            predictor = self._predictor(fitted[i].crowd.clusters, data[i], classifier.predictor)
             answers = partial(predictor.label_probs, fitted[i].crowd)
             results[i] = replace(results[i], predictor=predictor, unseen_label_probs=answers)
         return results
@@ -116,21 +115,19 @@ class Guided:
         """Returns the classifier's training on the labelled items' cluster distributions."""
         labelled = data.annotations.labels_per_item > 0
 
-        def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
-            step, objective = fitted.reporter.step + step, fitted.reporter.best  # the classifier's own says less
-            if predictor is None:
-                return context.report(step, objective)
-            return context.report(step, objective, lambda: self._predictor(predictor(), fitted.crowd.clusters, data))
+        # The objective stays the clusters': the classifier's own says less.
+        def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:  # noqa: ARG001
+            return context.report(fitted.reporter.step + step, fitted.reporter.best, predictor)
 
         return TrainingJob(
             data=data,
             targets=fitted.result.item_probs * labelled[:, None],
             seeds=context.seeds.child("classifier"),
-            report=report,
+            report=handing_on(report, partial(self._predictor, fitted.crowd.clusters, data)),
             checkpoint=context.checkpoint,
         )
 
-    def _predictor(self, classifier: Predictor, clusters: Clusters, data: TrainingData) -> GuidedPredictor:
+    def _predictor(self, clusters: Clusters, data: TrainingData, classifier: Predictor) -> GuidedPredictor:
         """Returns what labels unseen items."""
         annotations = data.annotations
         counts = np.asarray(annotations.counts.sum(axis=1))[annotations.labels_per_item > 0]

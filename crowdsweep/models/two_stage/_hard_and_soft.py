@@ -1,6 +1,6 @@
 """Shared by stl and mtl: each item's one class (gold, or silver: the majority vote), and its soft label."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
@@ -12,7 +12,7 @@ from crowdsweep.arrays import ItemProbs
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models.classifier import Classifier
-from crowdsweep.models.contract import FitContext, Model, Need
+from crowdsweep.models.contract import FitContext, FitResult, Need
 from crowdsweep.models.networks.automatic import Auto
 from crowdsweep.models.two_stage._targets import Aggregated, gold_targets, most_votes, one_hot
 from crowdsweep.models.two_stage._training import ValidatedTraining
@@ -35,7 +35,6 @@ class HardLabels:
     ties: Ties = "drop"
 
     def needs(self) -> frozenset[Need]:
-        """See `StatesNeeds`."""
         return frozenset[Need]({"gold"} if self.labels == "gold" else ())
 
     def of(self, data: TrainingData, context: FitContext) -> ItemProbs:
@@ -55,16 +54,12 @@ class HardLabels:
             return np.where(voted.max(axis=1, keepdims=True) == 1.0, voted, 0.0)
         return one_hot(voted, context, draw=self.ties == "random")
 
-    def stages(self, _: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
-        """See `Targets`."""
-        return [
-            Aggregated(
-                targets=self.of(part, context),
-                annotators_alike=True,
-                dev_targets=lambda annotations, context=context: self.silver(annotations, context),
-            )
-            for part, context in zip(data, contexts, strict=True)
-        ]
+    def stage(self, data: TrainingData, context: FitContext, _: FitResult | None) -> Aggregated:
+        return Aggregated(
+            targets=self.of(data, context),
+            annotators_alike=True,
+            dev_targets=lambda annotations: self.silver(annotations, context),
+        )
 
 
 @final

@@ -11,7 +11,7 @@ from typing import Any, final
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models.contract import FitContext, FitResult, Model, ModelInfo, Need
-from crowdsweep.models.two_stage._targets import Targets
+from crowdsweep.models.two_stage._targets import Targets, fit_quietly
 from crowdsweep.models.two_stage._training import CLASSIFIER_SPACE, SecondStage
 
 READS_FEATURES: frozenset[Need] = frozenset({"features"})
@@ -42,7 +42,9 @@ def pair(
     """
 
     def fit_batch(model: Any, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        return model.training.fit(data, contexts, model.targets.stages(model.aggregate, data, contexts))
+        aggregate = model.aggregate
+        fitted = [None] * len(data) if aggregate is None else fit_quietly(aggregate, data, contexts)
+        return model.training.fit(data, contexts, list(map(model.targets.stage, data, contexts, fitted)))
 
     aggregate = Fixed(None) if aggregate is None else aggregate
     model = model_class(module, fit_batch, aggregate=aggregate, targets=targets, training=training)

@@ -48,7 +48,6 @@ class EmbeddedTraining:
     def fit(
         self, data: Sequence[TrainingData], contexts: Sequence[FitContext], stages: Sequence[Aggregated]
     ) -> list[FitResult]:
-        """Trains on each data set's targets, all side by side."""
         network = embedded_network(
             self.classifier.network,
             n_outputs=data[0].n_classes,

@@ -5,7 +5,7 @@ likeliest class (`Likeliest`), the histogram of the labels (`Histograms`), or go
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, final, runtime_checkable
 
 import numpy as np
@@ -16,7 +16,16 @@ from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrainingData
 from crowdsweep.errors import FitFailed
 from crowdsweep.models._em import label_probs_of, label_probs_of_items, winners
-from crowdsweep.models.contract import AnnotatorModel, FitContext, LabelProbs, Model, Predictor, UnseenLabelProbs, no_op
+from crowdsweep.models.contract import (
+    AnnotatorModel,
+    FitContext,
+    FitResult,
+    LabelProbs,
+    Model,
+    Predictor,
+    UnseenLabelProbs,
+    no_op,
+)
 from crowdsweep.models.fitting import fit_unchecked
 
 
@@ -36,7 +45,7 @@ class Aggregated:
     targets: ItemProbs
     annotators: AnnotatorModel | None = None
     annotators_alike: bool = False
-    extras: Mapping[str, Shaped[np.ndarray, "..."]] | None = None
+    extras: Mapping[str, Shaped[np.ndarray, "..."]] = field(default_factory=dict)
     dev_targets: Callable[[Annotations], ItemProbs] | None = Annotations.label_distribution
 
     def label_probs(self, probs: ItemProbs) -> LabelProbs | None:
@@ -58,26 +67,26 @@ class Aggregated:
 class Targets(Protocol):
     """Hyper-parameters of how targets are made."""
 
-    def stages(
-        self, aggregate: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext], /
-    ) -> list[Aggregated]:
-        """Returns the first stage of each data set.
+    def stage(self, data: TrainingData, context: FitContext, fitted: FitResult | None, /) -> Aggregated:
+        """Returns the first stage of a data set.
 
         Args:
-            aggregate: the aggregator, if the model has one.
+            fitted: the aggregator's fit, if the model has an aggregator.
         """
         ...
 
 
-def aggregated(model: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
-    """Fits an aggregator, which reports nothing; items without labels get no target."""
-    if model is None:
+def fit_quietly(model: Model, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
+    """Fits an aggregator, which reports nothing."""
+    return fit_unchecked(model, data, [replace(context, report=no_op) for context in contexts])
+
+
+def aggregated(data: TrainingData, fitted: FitResult | None) -> Aggregated:
+    """Returns what an aggregator says of the items; those without labels get no target."""
+    if fitted is None:
         raise TypeError("expected an aggregator, got none: declare `aggregate`")
-    quiet = [replace(context, report=no_op) for context in contexts]
-    return [
-        Aggregated(targets=answered(part, found.item_probs), annotators=found.annotators, extras=found.extras)
-        for part, found in zip(data, fit_unchecked(model, data, quiet), strict=True)
-    ]
+    targets = answered(data, fitted.item_probs)
+    return Aggregated(targets=targets, annotators=fitted.annotators, extras=fitted.extras)
 
 
 def answered(data: TrainingData, probs: ItemProbs) -> ItemProbs:
@@ -131,11 +140,8 @@ def gold_targets(data: TrainingData, context: FitContext, otherwise: str) -> Ite
 class Shares:
     """The class probabilities that the aggregator gives each item."""
 
-    def stages(
-        self, aggregate: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]
-    ) -> list[Aggregated]:
-        """See `Targets`."""
-        return aggregated(aggregate, data, contexts)
+    def stage(self, data: TrainingData, _: FitContext, fitted: FitResult | None) -> Aggregated:
+        return aggregated(data, fitted)
 
 
 @final
@@ -152,18 +158,10 @@ class Likeliest:
 
     ties: Literal["random", "first"] = "random"
 
-    def stages(
-        self, aggregate: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]
-    ) -> list[Aggregated]:
-        """See `Targets`."""
-        return [
-            replace(
-                stage,
-                targets=one_hot(likeliest(stage.targets), context, draw=self.ties == "random"),
-                dev_targets=most_votes,
-            )
-            for stage, context in zip(aggregated(aggregate, data, contexts), contexts, strict=True)
-        ]
+    def stage(self, data: TrainingData, context: FitContext, fitted: FitResult | None) -> Aggregated:
+        found = aggregated(data, fitted)
+        targets = one_hot(likeliest(found.targets), context, draw=self.ties == "random")
+        return replace(found, targets=targets, dev_targets=most_votes)
 
 
 @final
@@ -171,12 +169,8 @@ class Likeliest:
 class Histograms:
     """The share of an item's labels that each class has; every annotator is expected to label alike."""
 
-    def stages(self, _: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
-        """See `Targets`."""
-        return [
-            Aggregated(targets=answered(part, part.annotations.label_distribution()), annotators_alike=True)
-            for part, _ in zip(data, contexts, strict=True)
-        ]
+    def stage(self, data: TrainingData, _context: FitContext, _fitted: FitResult | None) -> Aggregated:
+        return Aggregated(targets=answered(data, data.annotations.label_distribution()), annotators_alike=True)
 
 
 @final
@@ -184,10 +178,6 @@ class Histograms:
 class Gold:
     """Gold; raises FitFailed where a context brings none."""
 
-    def stages(self, _: Model | None, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[Aggregated]:
-        """See `Targets`."""
-        otherwise = "only a dataset with gold can train it"
-        return [
-            Aggregated(targets=gold_targets(part, context, otherwise), dev_targets=None)
-            for part, context in zip(data, contexts, strict=True)
-        ]
+    def stage(self, data: TrainingData, context: FitContext, _: FitResult | None) -> Aggregated:
+        targets = gold_targets(data, context, "only a dataset with gold can train it")
+        return Aggregated(targets=targets, dev_targets=None)

@@ -57,7 +57,6 @@ class Training:
     def fit(
         self, data: Sequence[TrainingData], contexts: Sequence[FitContext], stages: Sequence[Aggregated]
     ) -> list[FitResult]:
-        """See `SecondStage`."""
         return fit_stages(self.classifier.under(self.protocol), self.schedule, data, contexts, stages)
 
 
@@ -84,7 +83,6 @@ class ValidatedTraining:
     def fit(
         self, data: Sequence[TrainingData], contexts: Sequence[FitContext], stages: Sequence[Aggregated]
     ) -> list[FitResult]:
-        """See `SecondStage`."""
         return fit_stages(self.classifier, self.schedule, data, contexts, stages)
 
 
@@ -117,7 +115,7 @@ def fit_stages(
             annotators=stage.annotators,
             label_probs=stage.label_probs(one.probs),
             unseen_label_probs=stage.unseen_label_probs(one.predictor),
-            extras=stage.extras or {},
+            extras=stage.extras,
         )
         for one, stage in zip(trained, stages, strict=True)
     ]

@@ -69,7 +69,6 @@ class Crowdlab:
     smoothing: Annotated[float, Ge(0)] = 0.01
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Predicts out of sample, weighs, and trains on what comes out."""
         stages: list[Aggregated] = []
         weighed: list[Weighed] = []
         for part, predicted in zip(data, self._predicted(data, contexts), strict=True):

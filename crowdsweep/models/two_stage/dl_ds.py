@@ -28,7 +28,7 @@ from crowdsweep.models._em import evenly, soft_vote, stack
 from crowdsweep.models.aggregate.dawid_skene import fit_matrices
 from crowdsweep.models.contract import FitContext, FitResult, no_op
 from crowdsweep.models.two_stage._pair import two_stage
-from crowdsweep.models.two_stage._targets import Aggregated, answered
+from crowdsweep.models.two_stage._targets import aggregated
 from crowdsweep.models.two_stage._training import CLASSIFIER_SPACE, Training
 
 TOLERANCE, PAPER_TOLERANCE = 1e-5, 0.03
@@ -53,7 +53,6 @@ class DLDS:
     tolerance: Annotated[float, Ge(0)] | None = None
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Runs Dawid-Skene's EM and trains on its posterior."""
         paper = self.training.protocol == "paper"
         tolerance = PAPER_TOLERANCE if paper else TOLERANCE
         crowds = stack([part.annotations for part in data])
@@ -66,11 +65,7 @@ class DLDS:
             reports=[no_op] * len(data),
             matrices_rest=paper,
         )
-        stages = [
-            Aggregated(targets=answered(part, one.item_probs), annotators=one.annotators, extras=one.extras)
-            for part, one in zip(data, fitted.results(self.smoothing), strict=True)
-        ]
-        return self.training.fit(data, contexts, stages)
+        return self.training.fit(data, contexts, list(map(aggregated, data, fitted.results(self.smoothing))))
 
 
 MODEL = two_stage(

@@ -21,7 +21,7 @@ without a class is left out. Heads are linear in the trunk's last layer, and the
 as in `stl`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log
@@ -38,12 +38,11 @@ from crowdsweep.models._batches import Batch
 from crowdsweep.models._cost import training_cost
 from crowdsweep.models._em import label_probs_of_items
 from crowdsweep.models._soft_targets import TrainingRows
-from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor
+from crowdsweep.models.contract import FitContext, FitResult, ModelInfo, Predictor, handing_on
 from crowdsweep.models.lazy_torch import torch
 from crowdsweep.models.networks.contract import Network, WrappedNetwork
 from crowdsweep.models.networks.tensors import Inputs, PerReplica, Probs
 from crowdsweep.models.networks.values import Values
-from crowdsweep.models.trainer import Loss
 from crowdsweep.models.training_jobs import TrainingJob, train_classifiers
 from crowdsweep.models.two_stage._hard_and_soft import SPACE, TRAINING, HardLabels, SoftLabels
 from crowdsweep.models.two_stage._training import ValidatedTraining
@@ -78,29 +77,21 @@ class MTL:
             self.training.schedule,
             contexts[0].device,
             network=TwoHeads(network=classifier.build(data[0], sentences=True, n_outputs=2 * n_classes)),
-            loss_of=self.loss_of,
+            loss_of=lambda network, rows: HeadsLoss(network, rows, self.soft_loss, self.aux_weight),
         )
         return [
             one.result(
                 item_probs=one.probs[:, :n_classes],
                 label_probs=label_probs_of_items(one.probs[:, n_classes:]),
-                predictor=(heads := HeadsPredictor(both=one.predictor)),
+                predictor=(heads := HeadsPredictor(one.predictor)),
                 unseen_label_probs=partial(_unseen_label_probs, heads),
             )
             for one in trained
         ]
 
-    def loss_of(self, network: Network, rows: TrainingRows) -> Loss:
-        """Returns the loss of both heads."""
-        return HeadsLoss(network, rows, self.soft_loss, self.aux_weight)
-
     def _job(self, data: TrainingData, context: FitContext) -> TrainingJob:
         """Returns targets of both heads side by side; validated are the first head's on dev items, and where
         there are none both heads' on some of the training items."""
-
-        def report(step: int, objective: float, predictor: Callable[[], Predictor] | None = None) -> bool:
-            made = None if predictor is None else lambda: HeadsPredictor(both=predictor())
-            return context.report(step, objective, made)
 
         def dev_targets(annotations: Annotations) -> ItemProbs:
             voted = self.hard.silver(annotations, context)
@@ -112,7 +103,7 @@ class MTL:
             data=data,
             targets=np.hstack([hard, soft]),
             seeds=context.seeds.child("classifier"),
-            report=report,
+            report=handing_on(context.report, HeadsPredictor),
             dev_targets=dev_targets,
             checkpoint=context.checkpoint,
         )
@@ -130,7 +121,7 @@ class TwoHeads(WrappedNetwork):
 
 
 @final
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class HeadsPredictor:
     """Labels items with the first head (`classifier`) or the second (`soft`)."""
 
@@ -138,7 +129,6 @@ class HeadsPredictor:
     uses = ("classifier", "soft")
 
     def predict(self, items: Items, use: str) -> ItemProbs:
-        """Returns one head's probabilities."""
         probs = self.both.predict(items, self.both.uses[0])
         half = probs.shape[1] // 2
         return probs[:, half:] if use == "soft" else probs[:, :half]
@@ -149,23 +139,21 @@ def _unseen_label_probs(heads: HeadsPredictor, items: Items, item: ItemCodes, _:
 
 
 @final
+@dataclass(frozen=True, eq=False)
 class HeadsLoss:
     """Cross-entropy of the first head, and the weighted soft loss of the second, which items without votes lack."""
 
-    def __init__(self, network: Network, rows: TrainingRows, soft_loss: SoftLoss, aux_weight: float) -> None:
-        self._network, self._rows = network, rows
-        self._soft_loss: SoftLoss = soft_loss
-        self._weight = aux_weight
+    network: Network
+    rows: TrainingRows
+    soft_loss: SoftLoss
+    aux_weight: float
 
     def __call__(self, values: Values, batch: Batch) -> tuple[PerReplica, PerReplica]:
-        """See `Loss`."""
-        wanted, weight = self._rows.wanted(batch)
-        (hard, soft), logits = (
-            wanted.chunk(2, dim=1),
-            self._network.logits(values, batch.take(self._rows.inputs), batch),
-        )
+        wanted, weight = self.rows.wanted(batch)
+        hard, soft = wanted.chunk(2, dim=1)
+        logits = self.network.logits(values, batch.take(self.rows.inputs), batch)
         log_p, log_q = (torch.log_softmax(head, dim=1) for head in logits.chunk(2, dim=1))
-        lost = -(hard * log_p) + self._weight * soft_terms(soft, log_q, self._soft_loss)
+        lost = -(hard * log_p) + self.aux_weight * soft_terms(soft, log_q, self.soft_loss)
         return lost.sum(dim=(1, 2)), weight
 
 

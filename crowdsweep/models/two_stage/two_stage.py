@@ -15,7 +15,7 @@ from crowdsweep.models import registered
 from crowdsweep.models.aggregate.majority_vote import MajorityVote
 from crowdsweep.models.contract import FitContext, FitResult, Model
 from crowdsweep.models.two_stage._pair import two_stage
-from crowdsweep.models.two_stage._targets import aggregated
+from crowdsweep.models.two_stage._targets import aggregated, fit_quietly
 from crowdsweep.models.two_stage._training import CLASSIFIER_SPACE, Training
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Variants, parameters_of
@@ -69,9 +69,8 @@ class TwoStage:
     training: Training = Training()
 
     def fit_batch(self, data: Sequence[TrainingData], contexts: Sequence[FitContext]) -> list[FitResult]:
-        """Fits the aggregator and trains on what it says."""
         first = [replace(context, seeds=context.seeds.child("aggregate")) for context in contexts]
-        return self.training.fit(data, contexts, aggregated(self.aggregate, data, first))
+        return self.training.fit(data, contexts, list(map(aggregated, data, fit_quietly(self.aggregate, data, first))))
 
 
 MODEL = two_stage(
