@@ -125,8 +125,8 @@ def test_a_report_says_labels_gain_and_money_as_one_would_read_them() -> None:
     assert "d: a is as good as b with all labels (87.5) from 7 labels per item on" in told
     # 5 labels of 1,000 items at .05: 250.
     assert (
-        "d: the cheapest way to reach 86.5 % (test accuracy): a with 5 labels per item, for 250; to be sure a with all (10), for 500."
-        in told
+        "d: the cheapest way to reach 86.5 % (test accuracy): a with 5 labels per item, for 250; to be sure a with "
+        "all (10), for 500." in told
     )
     assert "d: a by its fitted curve, 10 → 14 labels per item: +" in told
     (step,) = numbers(found, "cost_of_a_point", "tried")[3:4]
