@@ -365,6 +365,7 @@ def replay(key: str, store: Store | None, as_json: bool) -> int:
 @click.option("--port", default=5000, show_default=True)
 def ui(store: Store | None, port: int) -> int:
     """Open a sweep's runs in MLflow: on the server that tracks it, else served on 127.0.0.1 until Ctrl-C."""
+    set_loading_notice("starting MLflow's server")
     from crowdsweep.tracking.ui import serve
 
     return serve(named_store(store), port, announce=say)
