@@ -21,7 +21,7 @@ from crowdsweep.cli.data import EXPORT_NAMES, data
 from crowdsweep.cli.fetch import fetch
 from crowdsweep.cli.help import Commands
 from crowdsweep.cli.init import init
-from crowdsweep.cli.loading_notice import LoadingNotice, set_loading_notice, start_loading_notice
+from crowdsweep.cli.loading_notice import LoadingNotice, next_notice, set_loading_notice, start_loading_notice
 from crowdsweep.cli.outcome import (
     EXIT_BAD_INPUT,
     EXIT_FAILED_TRIALS,
@@ -312,7 +312,12 @@ def label(
     words += [*(["--dataset", dataset] if dataset else []), *(part for one in settings for part in ("--set", one))]
     asked = Exports(forms=exports, interface=interface)
     words += ["--seeds", str(chosen.n_seeds), "--out", str(folder), *asked.words]
-    label_chosen(chosen, folder, shlex.join(words), lambda line: say(plain(line)), exports=asked)
+
+    def tell(line: str) -> None:
+        say(plain(line))
+        next_notice(f"fitting {chosen.model}")
+
+    label_chosen(chosen, folder, shlex.join(words), tell, exports=asked)
 
 
 @commands.command()
@@ -360,6 +365,7 @@ def replay(key: str, store: Store | None, as_json: bool) -> int:
 @click.option("--port", default=5000, show_default=True)
 def ui(store: Store | None, port: int) -> int:
     """Open a sweep's runs in MLflow: on the server that tracks it, else served on 127.0.0.1 until Ctrl-C."""
+    set_loading_notice("starting MLflow's server")
     from crowdsweep.tracking.ui import serve
 
     return serve(named_store(store), port, announce=say)

@@ -68,8 +68,9 @@ def init(
     check_new(place)  # before the user is asked anything
     if guess.first and _on_terminal():
         guess = _confirmed(guess)
-    guess = settled(source, guess)
-    say(plain(f"{source}: {guess.what}"))
+    else:
+        guess = settled(source, guess)
+        say(plain(f"{source}: {guess.what}"))
     _tell(place, begin_with_file(source, guess, place, normalise=normalise))
 
 

@@ -50,6 +50,12 @@ def set_loading_notice(what: str) -> None:
         waiting.words = what
 
 
+def next_notice(what: str) -> None:
+    """Starts the timer again for what the command does next, which `say` cancels as it does the first message."""
+    if (waiting := _waiting()) is not None:
+        waiting.begin(what)
+
+
 def cancel_loading_notice() -> None:
     """Cancels the command's first message, as the command has printed something or was asked to be quiet."""
     if (waiting := _waiting()) is not None:

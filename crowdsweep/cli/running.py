@@ -113,7 +113,7 @@ def run(
     cancel_loading_notice() if quiet else set_loading_notice(f"{sweep}: reading it")
     config = asked_sweep(sweep, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
-    words = ["crowdsweep", "run", str(sweep), "--store", str(place)]
+    words = ["crowdsweep", "run", str(sweep), *(["--store", str(store)] if store is not None else [])]
     words += ["--engine", engine] if engine else []
     words += ["--address", address] if address else []
     words += [*(["--live"] if live else []), *(["--notify-command", notify_command] if notify_command else [])]

@@ -62,6 +62,7 @@ def demo(store: Store | None, engine: "Engine | None", quiet: bool, overrides: t
     config = load_sweep(file, overrides)
     place = store if store is not None else DEFAULT_STORES / config.name
     called = _TOUR if asked_file(_TOUR).comes_along else str(file)
-    words = ["crowdsweep", "run", called, "--store", str(place), *(["--engine", engine] if engine else [])]
+    words = ["crowdsweep", "run", called, *(["--store", str(store)] if store is not None else [])]
+    words += ["--engine", engine] if engine else []
     then = next_commands(words, overrides, str(place))
     return run_to_the_end(config, place, then, engine=engine, quiet=quiet)

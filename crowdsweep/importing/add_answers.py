@@ -102,8 +102,8 @@ def read_answers(
 ) -> ImportedRows:
     """Reads a file of new answers.
 
-    Form and columns are guessed as by `guess_file`. If that guess has doubts, columns are guessed by the items,
-    annotators and labels of the dataset.
+    Form and columns are guessed as by `guess_file`. If that guess has doubts, a table with columns named as annotators
+    of the dataset has a column per annotator; else columns are guessed by its items, annotators and labels.
 
     Args:
         path: the file of new answers.
@@ -123,7 +123,12 @@ def read_answers(
     if guess.doubts:
         data = _read(folder)
         known = {"item": data.item_names, "annotator": data.annotator_names}
-        guess = guess_by_cells(path, told, {**known, "label": (*data.class_labels, *data.class_names)})
+        first, *others = header_of(path)
+        if form is None and not any(columns.values()) and first and not {*known["annotator"]}.isdisjoint(others):
+            words = f"a table with a column for each annotator, items in {shown(first)}"
+            guess = replace(guess_file(path, replace(told, item=first), "cleanlab"), what=words)
+        else:
+            guess = guess_by_cells(path, told, {**known, "label": (*data.class_labels, *data.class_names)})
     guess = settled(path, guess)
     tell(f"{path}: {guess.what}")
     read = read_form(guess.form, path, guess.asked)

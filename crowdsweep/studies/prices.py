@@ -232,13 +232,13 @@ def _step_numbers(group: Group, model: str, step: Step) -> list[StudyNumber]:
 
 def _plan_words(group: Group, plan: Plan) -> str:
     noun = "label" if plan.labels == 1 else "labels"
-    plan_words = f"{plan.model} with {called(plan.labels, group)} {noun} per item, {money(plan.cost)}"
-    start = f"cheapest way to {plan.aim}: {plan_words}"
+    plan_words = f"{plan.model} with {called(plan.labels, group)} {noun} per item, for {money(plan.cost)}"
+    start = f"cheapest way to {plan.aim} ({words(group.metric)}): {plan_words}"
     if plan.sure_labels is None or plan.sure_cost is None:
         return f"{start}; nothing that was tried is sure."
     if (plan.sure_model, plan.sure_labels) == (plan.model, plan.labels):
         return f"{start}, and that is sure."
-    sure = f"{plan.sure_model} with {called(plan.sure_labels, group)}, {money(plan.sure_cost)}"
+    sure = f"{plan.sure_model} with {called(plan.sure_labels, group)}, for {money(plan.sure_cost)}"
     return f"{start}; to be sure {sure}."
 
 

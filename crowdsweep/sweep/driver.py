@@ -158,6 +158,8 @@ class Driver:
                 self._stopping, self._dropped = SweepStatus.INTERRUPTED, True
                 break
             self._take(events)
+        if self._stopping is SweepStatus.OUT_OF_TIME and self._complete():
+            self._stopping = None  # what still ran when time was up was all that remained
         if self._stopping is None and (self._lost or self._broken):
             self._stopping = SweepStatus.INCOMPLETE
         if self._stopping is None and any(run.selected is None for run in self._searches):
@@ -317,6 +319,10 @@ class Driver:
                 "again to drop them" if interrupted else f"{self._stopping.replace('_', ' ')}; Ctrl-C twice drops them"
             )
             _log.warning("finishing %s; %s", _trials(len(self._flying)), how)
+
+    def _complete(self) -> bool:
+        searched = all(run.selected is not None for run in self._searches)
+        return searched and all(key in self._results for key in self._specs)
 
     def _outcome(self, status: SweepStatus) -> SweepOutcome:
         finished = sum(key in self._results for key in self._specs)

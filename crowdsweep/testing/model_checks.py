@@ -154,6 +154,13 @@ def result_is_valid(info: ModelInfo) -> None:
 
 
 @check()
+def fit_pickles(info: ModelInfo) -> None:
+    """A fit without the functions that score held-out answers, as `crowdsweep.Fit` holds it, comes back equal."""
+    fitted = replace(standard_fit(info.name), label_probs=None, unseen_label_probs=None)
+    must_agree(fitted, pickle.loads(pickle.dumps(fitted)), 0.0)  # noqa: S301 - our own bytes
+
+
+@check()
 def inputs_stay_as_they_were(info: ModelInfo) -> None:
     """The data that went in are the same after the fit; arrays that refuse to be written are no obstacle."""
     data, untouched = small_data(), small_data()

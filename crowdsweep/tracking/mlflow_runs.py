@@ -93,15 +93,17 @@ class MlflowMirror:
         if self._closed:
             return
         self._closed = True
-        before, told_at = self._presses(), 0.0
+        before, told_at, told = self._presses(), 0.0, ""
 
         def wait(gone_s: float) -> bool:
-            nonlocal told_at
+            nonlocal told_at, told
             if gone_s - told_at > _TELL_EVERY_S or (not told_at and gone_s > _TELL_FIRST_S):
                 told_at = gone_s
                 lacking = self._projection.lacking(self._look())
                 n = f"{lacking} runs to go" if lacking else "writing the last"
-                self._tell(f"MLflow: {n}; Ctrl-C leaves the rest to {self._later}")
+                if n != told:
+                    told = n
+                    self._tell(f"MLflow: {n}; Ctrl-C leaves the rest to {self._later}")
             if before and gone_s > _AFTER_A_PRESS_S:
                 return False
             return self._presses() == before and before < _PRESSES_TO_DROP

@@ -123,7 +123,6 @@ def _serve(served: ServedElsewhere, port: int, announce: Callable[[str], object]
     command += ["--artifacts-destination", served.artifacts.as_uri(), "--workers", "1", "--app-name", APP]
     token = secrets.token_urlsafe(32)
     link = f"http://127.0.0.1:{port}/?{PARAMETER}={token}{served.runs}"
-    announce(f"MLflow (Ctrl-C ends it): {link}")
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "PYTHONSAFEPATH": "1"}
     environment |= {TOKEN: token, ARTIFACTS: str(served.artifacts), REMOTE: "yes" if served.remote else ""}
     environment["MLFLOW_BACKEND_STORE_URI"] = served.uri  # all users of a machine can read command lines
@@ -142,11 +141,13 @@ def _serve(served: ServedElsewhere, port: int, announce: Callable[[str], object]
             stderr=log,
             start_new_session=True,
         )
-        shown = not _has_screen()
+        ready = False
         while supervisor.poll() is None and not signals:
-            if not shown and _answers(port):
-                shown = True
-                _open(link, place)
+            if not ready and _answers(port):
+                ready = True
+                announce(f"MLflow (Ctrl-C ends it): {link}")
+                if _has_screen():
+                    _open(link, place)
             time.sleep(_LOOK_S)
         if signals:
             supervisor.communicate()  # closes its pipe, which ends it

@@ -98,7 +98,7 @@ def _width(content: bytes, form: FigureFormat) -> float:
 def _in_latex(sweep: str, drawn: Iterable[ReportFigure], widths: Mapping[str, float]) -> str:
     """Returns an environment for each figure, for a document beside the folder. Letters have the same size in all
     figures, as far as the width of a line allows."""
-    lines = [f"% figures of the sweep {as_latex(sweep)}; for a paper with \\usepackage{{graphicx}}"]
+    lines = [f"% figures of the sweep {as_latex(sweep)}; for a paper with \\usepackage{{graphicx}}, beside this folder"]
     for figure in drawn:
         share = min(1.0, _SCALE * widths[figure.name] / _LINE)
         lines += [

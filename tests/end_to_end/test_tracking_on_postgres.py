@@ -220,6 +220,7 @@ def served(store: Path, uri: str, folder: Path) -> Mapping[str, Any]:
         ui = subprocess.Popen(words, cwd=folder, stdout=said, stderr=said, env=environment)
     try:
         until(lambda: ui.poll() is not None or answers(f"http://127.0.0.1:{port}/health"))
+        until(lambda: ui.poll() is not None or "token=" in (folder / "said").read_text())
         text = (folder / "said").read_text()
         assert "which is served here" in text, text
         token = re.search(r"/\?token=([\w-]+)#/experiments/", text)

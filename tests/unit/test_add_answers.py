@@ -179,6 +179,16 @@ def test_a_file_with_one_answer_to_each_item_is_told_by_what_the_folder_knows(tm
     assert (added.answers, added.new_items, added.new_annotators) == (51, 1, 1)
 
 
+def test_a_few_rows_with_a_column_per_annotator_are_told_by_the_annotators_of_the_folder(
+    pets: Path, tmp_path: Path, capsys
+) -> None:
+    file = written(tmp_path / "more.csv", "pet,ann,bob,eve\np3,dog,,cat\np2,,dog,\n")
+    assert run_command_line(["add", str(pets), str(file)]) == 0
+    assert "a table with a column for each annotator, items in 'pet'" in capsys.readouterr().out
+    rows = (pets / "annotations.csv").read_text().splitlines()
+    assert sorted(rows[-2:]) == ["p3,ann,dog", "p3,eve,cat"]
+
+
 def test_contradictions_are_refused_kept_or_replace(pets: Path, tmp_path: Path, capsys) -> None:
     file = written(tmp_path / "other.csv", "item,annotator,label\np1,ann,dog\np2,bob,dog\n")
     now = bytes_in(pets)

@@ -1,5 +1,6 @@
 """What a sweep found is read and computed once, whoever shows it, and nobody reads what another view has written."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from crowdsweep.record import journal
 from crowdsweep.record.journal import Journal
 from crowdsweep.views.mlflow.page import sweep_page
 from crowdsweep.views.report_files import WRITTEN, write_files
-from crowdsweep.views.terminal.results import label_line, shown_results
+from crowdsweep.views.terminal.grid import Grid, render
+from crowdsweep.views.terminal.results import _COLUMNS, label_line, shown_results
 
 BEST, CLOSE = [0.9, 0.91, 0.92, 0.9], [0.89, 0.92, 0.9, 0.91]
 
@@ -57,6 +59,22 @@ def test_every_view_shows_one_reading_and_one_comparison(store: Path, monkeypatc
     assert shown.metrics["Score"] == pytest.approx(0.9075, abs=1e-4)
     assert (best["model"], best["mean"]) == ("a", pytest.approx(0.9075))
     assert label_line(found) == f"crowdsweep label {store}"
+
+
+def test_a_terminal_of_eighty_columns_says_what_stands_beside_the_best() -> None:
+    cells = [
+        "2",
+        "hierarchical-dawid-skene",
+        "-0.441 nats",
+        "-0.460 – -0.422",
+        "not significantly different",
+        "9 s",
+        "5",
+    ]
+    columns = [column for column in _COLUMNS if column.title != "published"]
+    told = render(Grid(columns=columns, groups={"": [cells]}), 80)
+    assert all(word in told for word in ("beside the best", "not significantly", "different", "-0.422"))
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in told.splitlines()) <= 80
 
 
 def test_the_terminal_reads_no_file_of_the_report(store: Path) -> None:

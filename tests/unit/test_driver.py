@@ -304,6 +304,22 @@ def test_hours_end_a_sweep_that_can_go_on(plan: Plan) -> None:
     assert 0 < outcome.ran < short.n_trials
 
 
+def test_a_sweep_whose_time_is_up_while_its_last_trials_run_is_done(plan: Plan) -> None:
+    class Timed(FakeExecutor):
+        def poll(self, timeout_s: float) -> Sequence[Event]:
+            events = super().poll(timeout_s)
+            times.append(clock.now)
+            return events
+
+    times, clock = list[float](), FakeClock()
+    drive(plan, MemoryJournal(), kind=Timed, clock=clock)
+    *_, last_but_one, last = sorted(set(times))
+    short = make_plan(config_of(budget={"points": 10, "hours": (last_but_one - 1e-6) / 3600}))
+    outcome, _ = drive(short, MemoryJournal(), clock=FakeClock())
+    assert last_but_one < last
+    assert (outcome.status, outcome.finished) == ("done", plan.n_trials)
+
+
 def test_arrays_are_put_away_before_the_row_that_names_them(plan: Plan) -> None:
     class Carrying(FakeExecutor):
         def poll(self, timeout_s: float) -> Sequence[Event]:

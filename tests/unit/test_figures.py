@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import matplotlib as mpl
 import numpy as np
@@ -199,6 +200,19 @@ def test_a_line_far_off_leaves_the_scale_to_the_others_and_is_named() -> None:
     assert axes.get_ylim()[0] > 0.8
     assert axes.get_xlabel() == "labels\noff the scale: stray"
     assert [text.get_text() for text in axes.texts] == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_texts_of_ticks_do_not_touch(log: bool) -> None:
+    at = [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0]
+    line = CurveLine(label="a", x=at, y=[0.5] * 8, low=[None] * 8, high=[None] * 8)
+    texts = {**{x: f"{x:.0f}" for x in at}, 15.0: "all (about 15.0)"}
+    drawn = curve(Curve(title="t", x_label="labels", y_label="accuracy", lines=[line], x_ticks=texts, log_x=log))
+    drawn.canvas.draw()
+    ticks = drawn.axes[0].get_xticklabels()
+    assert {"1", "7", "all (about 15.0)"} <= {tick.get_text() for tick in ticks}
+    for before, after in pairwise(ticks):
+        assert before.get_window_extent().x1 < after.get_window_extent().x0
 
 
 def test_intervals_of_several_lines_stand_beside_each_other() -> None:

@@ -54,7 +54,7 @@ def test_inside_the_package_they_come_before_those_beside_it(tmp_path: Path, mon
 def test_a_name_is_run_from_anywhere(asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["run", "quickstart"]) == 130
     assert asked == [("quickstart", "crowdsweep-runs/quickstart")]
-    assert "continue with `crowdsweep run quickstart --store crowdsweep-runs/quickstart`" in capsys.readouterr().out
+    assert "continue with `crowdsweep run quickstart`" in capsys.readouterr().out
     with pytest.raises(KeyboardInterrupt):
         cs.run("sparsity", overrides={"name": "mine"})
     assert asked[1:] == [("mine", "crowdsweep-runs/mine")]
@@ -69,7 +69,7 @@ def test_the_demo_is_the_quickstart_whatever_stands_here(
     assert run_command_line(["demo", "--engine", "inline"]) == 130
     assert asked == [("quickstart", "crowdsweep-runs/quickstart")]
     called = str(sweep_folder() / "quickstart.yaml") if hidden else "quickstart"
-    assert f"`crowdsweep run {called} --store crowdsweep-runs/quickstart --engine inline`" in capsys.readouterr().out
+    assert f"`crowdsweep run {called} --engine inline`" in capsys.readouterr().out
 
 
 def test_what_stands_here_wins_and_it_is_said(

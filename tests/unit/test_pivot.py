@@ -181,7 +181,8 @@ def test_commands_print_it_and_refuse_what_makes_no_sense(store: Path, capsys: p
 
 @pytest.mark.parametrize("width", [40, 60, 100, 200])
 def test_a_terminal_shows_every_dataset_in_parts_that_fit(pivot: Pivot, width: int) -> None:
-    table = re.sub(r"\x1b\[[0-9;]*m", "", pivot_text(pivot, width)).rpartition("\n\n")[0]
+    table, _, note = re.sub(r"\x1b\[[0-9;]*m", "", pivot_text(pivot, width)).rpartition("\n\n")
+    assert max(map(len, note.splitlines())) <= width
     assert max(map(len, table.splitlines())) <= max(width, len(ODD) + 30)
     assert all(title in table for title in ("birds", "cats", "mean rank"))
     assert table.count("vote") == len(table.split("\n\n"))

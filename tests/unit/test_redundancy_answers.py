@@ -125,7 +125,8 @@ def test_a_report_says_labels_gain_and_money_as_one_would_read_them() -> None:
     assert "d: a is as good as b with all labels (87.5) from 7 labels per item on" in told
     # 5 labels of 1,000 items at .05: 250.
     assert (
-        "d: the cheapest way to reach 86.5 %: a with 5 labels per item, 250; to be sure a with all (10), 500." in told
+        "d: the cheapest way to reach 86.5 % (test accuracy): a with 5 labels per item, for 250; to be sure a with "
+        "all (10), for 500." in told
     )
     assert "d: a by its fitted curve, 10 → 14 labels per item: +" in told
     (step,) = numbers(found, "cost_of_a_point", "tried")[3:4]
@@ -165,8 +166,8 @@ def test_a_model_is_surely_as_good_as_itself() -> None:
     assert (reach.enough, reach.possibly, reach.surely) == (10, 10, 10)
     found = report({"a": {1: 0.7, None: 0.9}}, price_per_label=0.05)
     assert (
-        "d: the cheapest way to come within 1 point of a with all labels: a with all (10) labels per item, 500, "
-        "and that is sure."
+        "d: the cheapest way to come within 1 point of a with all labels (test accuracy): a with all (10) labels per "
+        "item, for 500, and that is sure."
     ) in found.findings
 
 
@@ -206,7 +207,7 @@ def test_a_gain_is_between_sound_fits_and_says_what_it_skips() -> None:
 
 def test_a_fixed_cost_is_paid_once() -> None:
     found = report({"a": CURVE}, target=0.865, price_per_label=0.05, fixed_cost=40)
-    assert "a with 5 labels per item, 290;" in "\n".join(found.findings)
+    assert "a with 5 labels per item, for 290;" in "\n".join(found.findings)
     steps = numbers(found, "cost", "tried")
     assert [step.value for step in steps] == pytest.approx([50.0, 50.0, 100.0, 100.0, 150.0])
 
@@ -331,7 +332,7 @@ def test_page_file_terminal_and_python_tell_the_same(tmp_path: Path) -> None:
     journal.close()
     found = analysed(tmp_path / "s")
     page = write_files(found).read_text()
-    sentence = "the cheapest way to reach 86.5 %: a with 5 labels per item, 250"
+    sentence = "the cheapest way to reach 86.5 % (test accuracy): a with 5 labels per item, for 250"
     assert sentence in page
     assert sentence in " ".join(shown_results(found, 100).split())
     table = crowdsweep.results(tmp_path / "s").study

@@ -1,5 +1,6 @@
 """Which models `init` proposes: the default of labels alone among them; what can fall far below the vote says so."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import yaml
 
 import crowdsweep as cs
 from crowdsweep.data import bounds
-from crowdsweep.data.dataset import CrowdDataset
+from crowdsweep.data.dataset import CrowdDataset, Gold
 from crowdsweep.errors import DataError
 from crowdsweep.metrics.power_law import FEWEST_NUMBERS
 from crowdsweep.models.default_model import DEFAULT_MODEL
@@ -43,6 +44,18 @@ def test_of_annotators_that_nobody_knows_there_is_one_matrix() -> None:
     names = proposed(facts_of(crowd(6), {"scenario": "global"}))
     assert {"majority-vote", "multinomial"} <= set(names)
     assert not {"mace", "dawid-skene"} & set(names)
+
+
+@pytest.mark.parametrize("gold", [False, True])
+def test_where_the_distribution_of_answers_is_the_goal_there_are_a_floor_and_a_model_of_it(gold: bool) -> None:
+    answers = crowd(6)
+    items = replace(answers.items, features=np.eye(60, 3, dtype=np.float32))
+    split = np.repeat(np.array([1, 2, 3], np.int8), 20)
+    every = np.arange(60, dtype=np.int32)
+    known = Gold(item=every, label=every % 3) if gold else answers.gold
+    names = proposed(facts_of(replace(answers, items=items, split=split, gold=known), {}))
+    assert {"soft-mv", "dl-ds"} <= {*names}
+    assert ({"marginal", "pd"} <= {*names}) != gold
 
 
 def test_what_takes_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

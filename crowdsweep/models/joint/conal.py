@@ -23,6 +23,7 @@ the average over the items that the annotator answered; one without answers gets
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -78,13 +79,8 @@ class Conal:
         )
         common = confident_logits(n_classes, self.initial_correctness)
 
-        def likelihood(labels: Labels) -> PerClass:
-            common, replica = labels.parameter("common")
-            own, which = labels.annotators("matrix")
-            return log_likelihood(gates(labels, gate), own, which, common, replica, labels.label)
-
         def gained(labels: Labels, log_f: PerClass) -> PerLabel:
-            found = mixture(log_f, likelihood(labels))
+            found = mixture(log_f, likelihood(gate, labels))
             return found + self.separation * distances(labels) if self.separation else found
 
         training = EndToEnd(
@@ -94,12 +90,19 @@ class Conal:
                 "matrix": confident_rows(n_classes, self.initial_correctness),
                 "embedding": Rows(width=self.gate_embedding, start=normal(self.gate_embedding**-0.5)),
             },
-            log_likelihood=likelihood,
+            log_likelihood=partial(likelihood, gate),
             gained=gained,
             networks=[gate],
             parameters=[Parameter(name="common", shape=(n_classes**2,), start=repeated(common))],
         )
         return [one.result(common=_common(one), gate=_opened(one, gate)) for one in training.fit(data, contexts)]
+
+
+def likelihood(gate: NamedNetwork, labels: Labels) -> PerClass:
+    """Returns log p(y | k) of each label."""
+    common, replica = labels.parameter("common")
+    own, which = labels.annotators("matrix")
+    return log_likelihood(gates(labels, gate), own, which, common, replica, labels.label)
 
 
 def gates(labels: Labels, gate: NamedNetwork) -> PerLabel:

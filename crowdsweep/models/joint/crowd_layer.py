@@ -25,6 +25,7 @@ default space.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, final
 
 import numpy as np
@@ -65,17 +66,11 @@ class CrowdLayer:
         def gained(labels: Labels, log_f: PerClass) -> PerLabel:
             return log_probs(self.form, log_f.exp(), *labels.annotators("layer"), labels.label)
 
-        def log_likelihood(labels: Labels) -> PerClass:
-            layers, which = labels.annotators("layer")
-            certain = torch.eye(n_classes, dtype=layers.dtype, device=layers.device)
-            classes = [f.expand(len(which), -1) for f in certain]
-            return torch.stack([log_probs(self.form, f, layers, which, labels.label) for f in classes], dim=1)
-
         training = EndToEnd(
             classifier=self.classifier,
             epochs=self.epochs,
             annotators={"layer": first_rows(self.form, n_classes, self.initial_scale)},
-            log_likelihood=log_likelihood,
+            log_likelihood=partial(log_likelihood, self.form, n_classes),
             gained=gained,
         )
         return [one.result() for one in training.fit(data, contexts)]
@@ -92,6 +87,14 @@ def first_rows(form: Form, n_classes: int, scale: float) -> Rows:
         "SW": weights[:1],
     }
     return Rows(width=len(begins[form]), start=repeated(begins[form].astype(np.float32)))
+
+
+def log_likelihood(form: Form, n_classes: int, labels: Labels) -> PerClass:
+    """Returns log p(y | k) of each label: what its annotator's layer makes of a certain classifier."""
+    layers, which = labels.annotators("layer")
+    certain = torch.eye(n_classes, dtype=layers.dtype, device=layers.device)
+    classes = [f.expand(len(which), -1) for f in certain]
+    return torch.stack([log_probs(form, f, layers, which, labels.label) for f in classes], dim=1)
 
 
 def log_probs(form: Form, f: PerClass, layers: Distinct, which: Which, label: Which) -> PerLabel:

@@ -20,6 +20,7 @@ that the annotator labelled; one without labels has the pooled matrix of the oth
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -66,18 +67,11 @@ class SpeelfcD:
         )
         start = float(logit(self.initial_correctness)) / (self.lambda1 + self.lambda2 / 2)
 
-        def likelihood(labels: Labels) -> PerClass:
-            ability, which = labels.annotators("ability")
-            # Torch rounds its sigmoid by where a number lies in memory, which the exponential of this does not.
-            share = torch.exp(torch.nn.functional.logsigmoid(labels.outputs(easiness)[:, 0]))
-            easy = self.lambda1 + self.lambda2 * share
-            return log_likelihood(take_rows(ability[:, 0], which) * easy, labels.label, data[0].n_classes)
-
         training = EndToEnd(
             classifier=self.classifier,
             epochs=self.epochs,
             annotators={"ability": Rows(width=1, start=constant(start))},
-            log_likelihood=likelihood,
+            log_likelihood=partial(self.likelihood, easiness, data[0].n_classes),
             networks=[easiness],
         )
         results: list[FitResult] = []
@@ -87,6 +81,14 @@ class SpeelfcD:
             easy = self.lambda1 + self.lambda2 * expit(one.outputs[easiness.name][:, 0])
             results.append(one.result(ability=ability, easiness=easy))
         return results
+
+    def likelihood(self, easiness: NamedNetwork, n_classes: int, labels: Labels) -> PerClass:
+        """Returns log p(y | k) of each label."""
+        ability, which = labels.annotators("ability")
+        # Torch rounds its sigmoid by where a number lies in memory, which the exponential of this does not.
+        share = torch.exp(torch.nn.functional.logsigmoid(labels.outputs(easiness)[:, 0]))
+        easy = self.lambda1 + self.lambda2 * share
+        return log_likelihood(take_rows(ability[:, 0], which) * easy, labels.label, n_classes)
 
 
 def log_likelihood(product: PerLabel, label: Which, n_classes: int) -> PerClass:

@@ -110,6 +110,11 @@ def _known(facts: Facts) -> bool:
     return facts.known
 
 
+def _by_distribution(facts: Facts) -> bool:
+    """Whether items that no fit sees are scored against the distribution of their own answers."""
+    return bool(facts.unseen) and not facts.offer.scored[facts.unseen]
+
+
 def _of_several_classes(facts: Facts) -> bool:
     return facts.trial.training.scale == "multilabel"
 
@@ -119,7 +124,7 @@ CANDIDATES = (
     Candidate(
         name="marginal",
         why="one answer for every item: what can be said without looking at it",
-        when=_of_several_classes,
+        when=lambda f: _of_several_classes(f) or _by_distribution(f),
         unseen=True,
     ),
     Candidate(
@@ -156,6 +161,7 @@ CANDIDATES = (
         name="ideal", why="trained on gold: what a classifier could reach at best, marked and ranked apart", reads=True
     ),
     Candidate(name="soft-mv", why="a classifier trained on the shares of the votes", when=_has_features, reads=True),
+    Candidate(name="pd", why="a classifier trained on the distribution of answers", when=_by_distribution, reads=True),
     Candidate(name="crowdlab", why="a classifier as one more opinion", when=_known, reads=True),
     Candidate(name="dl-ds", why="Dawid-Skene, then a classifier", when=_known, reads=True),
     Candidate(

@@ -1,7 +1,7 @@
 """Line plots: the curves of a study, and dev scores while models train."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -143,29 +143,33 @@ def _draw_intervals(axes: Axes, line: CurveLine, x: Sequence[float], scale: floa
 
 def _label_axis(axes: Axes, drawn: Curve) -> None:
     axes.set_xlabel(drawn.x_label)
+    width = axes.get_position().width * axes.figure.get_figwidth() * 72.0  # pyright: ignore[reportAttributeAccessIssue]
     if drawn.log_x:
         axes.set_xscale("log")
         texts = {x: drawn.x_ticks.get(x, f"{x:,.0f}") for x in sorted({x for line in drawn.lines for x in line.x})}
-        width = axes.get_position().width * axes.figure.get_figwidth() * 72.0  # pyright: ignore[reportAttributeAccessIssue]
-        axes.set_xticks(*_apart(texts, width))
+        axes.set_xticks(*_apart(texts, width, math.log))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_minor_formatter(NullFormatter())
     elif drawn.x_ticks:
-        axes.set_xticks(list(drawn.x_ticks), list(drawn.x_ticks.values()))
+        axes.set_xticks(*_apart(drawn.x_ticks, width, float))
     axes.yaxis.set_major_locator(round_ticks(6))
 
 
-def _apart(texts: Mapping[float, str], width: float) -> tuple[list[float], list[str]]:
-    """Returns ticks of a log axis with their texts, without those that would touch the next one to the right.
+def _apart(texts: Mapping[float, str], width: float, scale: Callable[[float], float]) -> tuple[list[float], list[str]]:
+    """Returns ticks of an axis with their texts, without those that would touch the next one to the right.
 
     Args:
-        texts: texts of all ticks, by ascending position.
+        texts: position → text of all ticks.
         width: width of the axis in points.
+        scale: of the axis.
     """
-    ends = [math.log(x) for x in (min(texts), max(texts))]
+    ends = [scale(x) for x in (min(texts), max(texts))]
     per_unit = width / (ends[1] - ends[0] or 1.0)
     kept: list[float] = []
-    for x in reversed([*texts]):
-        if not kept or per_unit * math.log(kept[-1] / x) >= _LETTER * (len(texts[x]) + len(texts[kept[-1]]) + 2) / 2:
+    for x in sorted(texts, reverse=True):
+        if (
+            not kept
+            or per_unit * (scale(kept[-1]) - scale(x)) >= _LETTER * (len(texts[x]) + len(texts[kept[-1]]) + 2) / 2
+        ):
             kept.append(x)
     return kept[::-1], [texts[x] for x in reversed(kept)]

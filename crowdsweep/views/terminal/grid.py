@@ -16,6 +16,7 @@ from crowdsweep.errors import plain
 
 _GAP = 2
 _NARROWEST = 20
+_LEAST_WRAPPED = 18  # "not significantly" on a line of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +108,13 @@ def _fitting(grid: Grid, width: int) -> tuple[dict[int, list[int]], list[int]]:
             least += (min(wide, least_of_wrapped) if grid.columns[place].wraps else wide) + _GAP
         return least - _GAP
 
-    while needed(_NARROWEST) > width and any(grid.columns[place].drop for place in parts):
+    while needed(_LEAST_WRAPPED) > width and any(grid.columns[place].drop for place in parts):
         gone = max(parts, key=lambda place: grid.columns[place].drop)
         del parts[gone]
         host = places.get(grid.columns[gone].below)
         if host in parts:
             parts[host].append(gone)
-    return parts, widths if needed(_NARROWEST) <= width else [0] * len(widths)
+    return parts, widths if needed(_LEAST_WRAPPED) <= width else [0] * len(widths)
 
 
 def _drawn(

@@ -1,5 +1,6 @@
 """Models × datasets on a terminal; where not all datasets fit, in parts one below another."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from crowdsweep.analysis.pivot import Pivot, PivotColumn
@@ -26,7 +27,8 @@ def pivot_text(pivot: Pivot, width: int | None, plus_minus: PlusMinus = "interva
         columns.append(["mean rank", *(f"{ranks[model]:.1f}" if model in ranks else "" for model in models)])
     parts = [columns] if width is None else list(_parts(columns, width - max(map(len, names))))
     shown = [render(_grid(names, part), width) for part in parts]
-    return "\n\n".join([*shown, " ".join(legend(pivot, plus_minus, best=BEST, as_good=AS_GOOD))])
+    note = " ".join(legend(pivot, plus_minus, best=BEST, as_good=AS_GOOD))
+    return "\n\n".join([*shown, note if width is None else textwrap.fill(note, width, break_on_hyphens=False)])
 
 
 def _drawn(pivot: Pivot, column: PivotColumn, models: Sequence[str], plus_minus: PlusMinus) -> list[str]:

@@ -22,7 +22,7 @@ _COLUMNS = (
     Column(title="model"),
     Column(title="score", right=True),
     Column(title="95 % interval", right=True, drop=1),
-    Column(title="beside the best", drop=2),
+    Column(title="beside the best", wraps=True, drop=2),
     Column(title=_PUBLISHED, right=True, drop=3),
     Column(title="time per trial", right=True, drop=4),
     Column(title="seeds", right=True, drop=5),
