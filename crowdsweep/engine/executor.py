@@ -17,14 +17,14 @@ class Batch:
     Attributes:
         specs: the trials, at least one; all have the same `fingerprint` and `dataset`.
         curve_spec: which learning curve to record, and the bars of early stopping.
-        resources: those that its slot must have; None for the sweep's.
+        resources: those that its slot must have.
         checkpoint_minutes: minutes between checkpoints of its fits; None for no checkpoints.
         saved: checkpoints that earlier slots wrote, by trial key.
     """
 
     specs: Sequence[TrialSpec]
     curve_spec: CurveSpec = NO_CURVE
-    resources: Resources | None = None
+    resources: Resources = field(default_factory=Resources)
     checkpoint_minutes: float | None = None
     saved: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
 
@@ -46,10 +46,10 @@ class Executor(Protocol):
     latest checkpoint (`TrialSaved`), in whatever batch. Trials that are lost too often fail, with kind `SlotLost`.
     """
 
-    def slots_for(self, resources: Resources | None = None) -> int:
+    def slots_for(self, resources: Resources) -> int:
         """Returns how many batches with these resources should be in flight if there were no others.
 
-        The number changes as nodes come and go, and is 0 while there is no node. `resources` None: the sweep's.
+        The number changes as nodes come and go, and is 0 while there is no node.
         """
         ...
 

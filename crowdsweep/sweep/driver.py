@@ -18,7 +18,7 @@ import numpy as np
 from crowdsweep.engine.executor import Batch, Executor
 from crowdsweep.errors import SlotLost
 from crowdsweep.record.artifacts import Artifact
-from crowdsweep.record.checkpoint_files import Checkpoints
+from crowdsweep.record.checkpoint_files import CheckpointFiles
 from crowdsweep.record.events import (
     Event,
     Mirror,
@@ -37,7 +37,6 @@ from crowdsweep.record.state import JournalState
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell, Search
-from crowdsweep.sweep.checkpoints import KeptCheckpoints
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
@@ -62,7 +61,7 @@ class Record(Protocol):
     @property
     def state(self) -> JournalState: ...
     @property
-    def checkpoints(self) -> Checkpoints: ...
+    def checkpoints(self) -> CheckpointFiles: ...
     def handle_many(self, events: Iterable[Event]) -> None: ...
     def keep(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Artifact]: ...
 
@@ -124,7 +123,7 @@ class Driver:
         self._owners: dict[str, list[SearchRun]] = {}
         self._ready = Waiting(plan.config.pack)
         self._flying = InFlight()
-        self._checkpoints = KeptCheckpoints(journal.checkpoints, plan.config.checkpoint_minutes)
+        self._checkpoints = journal.checkpoints
         self._ran = 0
         self._begun: set[str] = set()
         self._allowance = Allowance.of(plan)
@@ -135,7 +134,7 @@ class Driver:
         told = {key: tuple(event.points) for key, event in journal.state.told.items()}
         searches = [replace(search, told=told.get(search.key, search.told)) for search in plan.searches]
         self._searches = [SearchRun(search, make_searcher(search), journal.state) for search in searches]
-        self._started = clock() - hours_spent(journal.state, executor.slots_for()) * 3600
+        self._started = clock() - hours_spent(journal.state, executor.slots_for(plan.config.resources)) * 3600
         self._stopping: SweepStatus | None = None
 
     def run(self) -> SweepOutcome:
@@ -163,7 +162,7 @@ class Driver:
         if self._stopping is None and any(run.selected is None for run in self._searches):
             raise RuntimeError("a search waits for trials that are not running")
         if self._stopping is None:
-            self._checkpoints.done()
+            self._checkpoints.remove()
         return self._outcome(self._stopping or SweepStatus.DONE)
 
     def _lay_out(self) -> None:
@@ -230,10 +229,17 @@ class Driver:
                         specs=specs,
                         curve_spec=curve_spec,
                         resources=shape,
-                        checkpoint_minutes=self._checkpoints.minutes,
-                        saved=self._checkpoints.saved(specs),
+                        checkpoint_minutes=self._plan.config.checkpoint_minutes,
+                        saved=self._saved(specs),
                     )
                 )
+
+    def _saved(self, specs: Sequence[TrialSpec]) -> dict[str, bytes]:
+        """Returns trial key → checkpoint from which the trial continues; none where checkpoints are turned off."""
+        if self._plan.config.checkpoint_minutes is None:
+            return {}
+        found = {spec.key: self._checkpoints.get(spec.key) for spec in specs}
+        return {key: content for key, content in found.items() if content is not None}
 
     def _progress(self, event: TrialProgressed) -> None:
         """Notes that a trial has begun, and passes its progress on to the mirrors."""
@@ -243,7 +249,7 @@ class Driver:
     def _take(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, TrialSaved) and event.key in self._flying:
-                self._checkpoints.take(event)
+                self._checkpoints.put(event.key, event.step, event.content)
         events = [self._kept(event) for event in events if not isinstance(event, TrialSaved)]
         self._journal.handle_many(events)
         self._mirrors.handle(events)
@@ -289,7 +295,7 @@ class Driver:
         if result.key in self._results and result.failure:
             self._failed[result.key] = self._specs[result.key]
         if result.key in self._results:
-            self._checkpoints.finished(result.key)
+            self._checkpoints.remove([result.key])
         self._flying.remove(result.key)  # absent if taken back as not begun though it had begun
 
     def _stop_if_due(self) -> None:
