@@ -161,11 +161,7 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
         if how.get("live"):
             from crowdsweep.views.live import LivePage  # noqa: PLC0415 - see above
 
-            mirrors.append(
-                LivePage(
-                    store, look=lambda: journal.state, slots=partial(executor.slots_for, config.resources), tell=_say
-                )
-            )
+            mirrors.append(LivePage(store, look=lambda: journal.state, slots=executor.slots_for, tell=_say))
         interrupts.listen()
         outcome = run_sweep(
             plan,

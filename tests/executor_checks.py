@@ -16,7 +16,6 @@ from crowdsweep.models import registered
 from crowdsweep.record.events import Event, TrialFinished, TrialStarted
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.resources import Resources
 
 PATIENCE_S = 60.0
 _DATASETS = ("anesthesia", "digits")
@@ -118,14 +117,12 @@ def check_a_poisoned_trial_fails_alone(executor: Executor) -> None:
 def check_stopped_before_it_begins(executor: Executor) -> None:
     """A waiting trial that is stopped never runs; the others do."""
     small = next(iter(datasets().values()))
-    first = [
-        specs_on(small, "dawid-skene", 1, smoothing=0.5 + 0.01 * n) for n in range(executor.slots_for(Resources()))
-    ]
+    first = [specs_on(small, "dawid-skene", 1, smoothing=0.5 + 0.01 * n) for n in range(executor.slots_for())]
     waiting = specs_on(small, "one-coin", 2)
     for specs in [*first, waiting]:
         executor.submit(batch_of(specs))
     executor.stop(waiting[0].key)
-    results = finished(drained(executor, executor.slots_for(Resources()) + 1))
+    results = finished(drained(executor, executor.slots_for() + 1))
     assert {result.key for result in results} == {specs[0].key for specs in first} | {waiting[1].key}
 
 
@@ -154,7 +151,7 @@ def check_polling_with_nothing_to_do(executor: Executor) -> None:
     began = time.monotonic()
     assert list(executor.poll(0.05)) == []
     assert time.monotonic() - began < PATIENCE_S
-    assert executor.slots_for(Resources()) >= 1
+    assert executor.slots_for() >= 1
 
 
 CHECKS: Mapping[str, Callable[[Executor], None]] = {

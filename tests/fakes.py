@@ -63,7 +63,7 @@ class FakeExecutor:
         self._waiting: list[Batch] = []
         self._news: list[Event] = []
 
-    def slots_for(self, resources: Resources) -> int:
+    def slots_for(self, resources: Resources | None = None) -> int:
         """All batches run on the same slots."""
         return self.slots
 

@@ -46,10 +46,10 @@ class Executor(Protocol):
     latest checkpoint (`TrialSaved`), in whatever batch. Trials that are lost too often fail, with kind `SlotLost`.
     """
 
-    def slots_for(self, resources: Resources) -> int:
+    def slots_for(self, resources: Resources | None = None) -> int:
         """Returns how many batches with these resources should be in flight if there were no others.
 
-        The number changes as nodes come and go, and is 0 while there is no node.
+        The number changes as nodes come and go, and is 0 while there is no node. `resources` None: the sweep's.
         """
         ...
 

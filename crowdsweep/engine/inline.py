@@ -78,7 +78,7 @@ class InlineExecutor:
             self._forkserver.close()
             raise
 
-    def slots_for(self, resources: Resources) -> int:  # noqa: ARG002
+    def slots_for(self, resources: Resources | None = None) -> int:  # noqa: ARG002
         """See `Executor.slots_for`; always 1."""
         return 1
 

@@ -67,7 +67,7 @@ class RayExecutor:
     Args:
         datasets: base datasets by fingerprint; each is put into the object store once, when it is first needed.
         cluster: the cluster; closed with the executor.
-        resources: those that batches may ask for.
+        resources: those that batches may ask for, the sweep's first.
         trial_minutes: minutes after which a trial is ended; None for no limit.
         make_pool: makes the pool of slots.
 
@@ -99,9 +99,9 @@ class RayExecutor:
         self._retries = RetryPolicy(trial_minutes=trial_minutes)
         self._events: list[Event] = []
 
-    def slots_for(self, resources: Resources) -> int:
+    def slots_for(self, resources: Resources | None = None) -> int:
         """See `Executor.slots_for`."""
-        fit = self._pool.fit(resources)
+        fit = self._pool.fit(resources or self._asked[0])
         return fit + max(GROWTH, fit) if self._pool.may_grow else fit
 
     def submit(self, batch: Batch) -> None:

@@ -52,7 +52,7 @@ class RaySettings:
 
     Attributes:
         address: of the cluster, as for `cluster.connect`.
-        resources: those that batches may ask for.
+        resources: those that batches may ask for, the sweep's first.
         trial_minutes: minutes after which a trial is ended; None for no limit.
         name: of the sweep, for other sweeps on the cluster.
     """
@@ -115,9 +115,9 @@ class RayProxy:
             self._disconnect(0.0 if isinstance(error, KeyboardInterrupt) else CLOSES_S)
             raise
 
-    def slots_for(self, resources: Resources) -> int:
+    def slots_for(self, resources: Resources | None = None) -> int:
         """See `Executor.slots_for`; the number as of the last `poll`."""
-        return self._slots[self._shapes.index(resources)]
+        return self._slots[self._shapes.index(resources) if resources else 0]
 
     def submit(self, batch: Batch) -> None:
         """See `Executor.submit`; the next `poll` raises its errors."""

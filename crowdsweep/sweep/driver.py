@@ -8,17 +8,12 @@ finished trial runs twice.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
-
-import numpy as np
 
 from crowdsweep.engine.executor import Batch, Executor
 from crowdsweep.errors import SlotLost
-from crowdsweep.record.artifacts import Artifact
-from crowdsweep.record.checkpoint_files import CheckpointFiles
 from crowdsweep.record.events import (
     Event,
     Mirror,
@@ -31,9 +26,9 @@ from crowdsweep.record.events import (
     TrialSaved,
     TrialStarted,
 )
+from crowdsweep.record.journal import Journal
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.record.state import JournalState
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell, Search
@@ -52,18 +47,6 @@ batch while results are written to the journal gets the next batch at once.
 POLL_S = 0.5
 
 _log = logging.getLogger(__name__)
-
-
-@runtime_checkable
-class Record(Protocol):
-    """The part of a journal that the driver needs."""
-
-    @property
-    def state(self) -> JournalState: ...
-    @property
-    def checkpoints(self) -> CheckpointFiles: ...
-    def handle_many(self, events: Iterable[Event]) -> None: ...
-    def keep(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Artifact]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +87,7 @@ class Driver:
         self,
         plan: Plan,
         executor: Executor,
-        journal: Record,
+        journal: Journal,
         mirrors: Mirrors,
         make_searcher: Callable[[Search], PointSearcher],
         clock: Callable[[], float],
@@ -134,7 +117,7 @@ class Driver:
         told = {key: tuple(event.points) for key, event in journal.state.told.items()}
         searches = [replace(search, told=told.get(search.key, search.told)) for search in plan.searches]
         self._searches = [SearchRun(search, make_searcher(search), journal.state) for search in searches]
-        self._started = clock() - hours_spent(journal.state, executor.slots_for(plan.config.resources)) * 3600
+        self._started = clock() - hours_spent(journal.state, executor.slots_for()) * 3600
         self._stopping: SweepStatus | None = None
 
     def run(self) -> SweepOutcome:
@@ -355,7 +338,7 @@ def run_sweep(
     plan: Plan,
     *,
     executor: Executor,
-    journal: Record,
+    journal: Journal,
     make_searcher: Callable[[Search], PointSearcher] = searcher_of,
     mirrors: Sequence[Mirror] = (),
     clock: Callable[[], float] = time.time,

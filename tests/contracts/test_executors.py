@@ -224,7 +224,7 @@ class TestRay:
         checks.CHECKS[check](pool)
 
     def test_has_a_slot_for_each_cpu(self, pool: RayExecutor) -> None:
-        assert pool.slots_for(Resources()) == 2
+        assert pool.slots_for() == 2
 
     def test_gives_the_numbers_of_inline(self, pool: RayExecutor, inline: InlineExecutor) -> None:
         checks.check_numbers_are_those_of(pool, inline)

@@ -45,7 +45,7 @@ def test_twenty_slots_run_each_trial_once_and_one_at_a_time(ray_cluster: Cluster
     executor = RayExecutor(plan.bases, ray_cluster, [Resources(cpu=2 / SLOTS)], make_pool=pool)
     journal, starts = MemoryJournal(), Starts()
     try:
-        assert executor.slots_for(Resources(cpu=2 / SLOTS)) == SLOTS
+        assert executor.slots_for() == SLOTS
         outcome = run_sweep(plan, executor=executor, journal=journal, make_searcher=no_search, mirrors=[starts])
     finally:
         executor.close()

@@ -106,7 +106,7 @@ def test_a_process_that_ends_is_a_lost_cluster(monkeypatch: pytest.MonkeyPatch) 
     connection.send((ray_proxy.DONE, [2]))
     monkeypatch.setattr(ray_proxy, "start_process", lambda: process)
     lost = RayProxy(datasets(), SETTINGS)
-    assert lost.slots_for(Resources()) == 2
+    assert lost.slots_for() == 2
     connection.close()
     for _ in range(2):
         with pytest.raises(SlotLost, match="the Ray cluster is lost: its part on this machine has ended"):
@@ -133,7 +133,7 @@ def test_other_work_is_done_while_ray_starts() -> None:
         other_side.send((ray_proxy.DONE, [3]))
 
     proxy = RayProxy({}, SETTINGS, process, meanwhile)
-    assert proxy.slots_for(Resources()) == 3
+    assert proxy.slots_for() == 3
     proxy.close()
     process.close()  # has been ended
 

@@ -21,7 +21,8 @@ def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("named", ["../store", "../below/../store", "../below/./../store/"])
 def test_artifacts_are_written_into_a_store_that_is_named_from_beside(below: Path, named: str) -> None:
-    for uri in (tracking_uri(Path(named)), recorded_uri(Path(named), {}), sqlite_uri(Path(named).absolute() / DATABASE)):
+    store = Path(named)
+    for uri in (tracking_uri(store), recorded_uri(store, {}), sqlite_uri(store.absolute() / DATABASE)):
         database = database_file(uri)
         assert database is not None
         assert database == below / "store" / DATABASE
