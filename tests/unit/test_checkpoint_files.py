@@ -8,7 +8,7 @@ from threading import RLock
 import pytest
 from driven import config_of, drive
 from fakes import FakeExecutor, Killed, MemoryJournal
-from object_stores import in_memory, rows_of
+from object_stores import PLACE, in_memory, rows_of
 from obstore.store import MemoryStore
 
 from crowdsweep.engine.executor import Batch
@@ -30,7 +30,7 @@ def names(store: Path) -> list[str]:
 
 def opened(place: Path | MemoryStore) -> Journal:
     """A store on a disk, or in an object store."""
-    return Journal(place) if isinstance(place, Path) else Journal("memory", rows=rows_of(in_memory(place)))
+    return Journal(place) if isinstance(place, Path) else Journal(PLACE, rows=rows_of(in_memory(place)))
 
 
 @pytest.mark.parametrize("kind", ["disk", "objects"])

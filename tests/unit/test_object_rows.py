@@ -12,7 +12,7 @@ from obstore.store import MemoryStore
 from six_drivers import six_at_once
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
-from crowdsweep.record import object_rows
+from crowdsweep.record import object_writer
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.asking import ask
 from crowdsweep.record.journal import Journal, read_journal
@@ -37,7 +37,7 @@ def texts(memory: MemoryStore) -> list[str]:
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     """Has drivers that begin from now on say that they run on another machine."""
-    monkeypatch.setattr(object_rows.socket, "gethostname", lambda: host)
+    monkeypatch.setattr(object_writer.socket, "gethostname", lambda: host)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_driver_that_does_not_answer_is_replaced_and_stops_before_it_tells(
 def test_a_driver_that_died_here_is_replaced_at_once(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(in_memory(memory))
     rows._listener._ended.set()
-    monkeypatch.setattr(object_rows, "is_gone", lambda driver: True)
+    monkeypatch.setattr(object_writer, "is_gone", lambda driver: True)
     began = time.monotonic()
     rows_of(in_memory(memory), answer_s=600.0).close()
     assert time.monotonic() - began < 300
