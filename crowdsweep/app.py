@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from crowdsweep.engine.address import wanted_address
@@ -20,11 +19,10 @@ from crowdsweep.engine.inline import InlineExecutor
 from crowdsweep.engine.job_folder import check_outlives_job
 from crowdsweep.engine.ray_proxy import RayProcess, RayProxy, RaySettings, start_process
 from crowdsweep.errors import BadInput, CrowdsweepError, InfeasibleRequest, JournalLocked
-from crowdsweep.paths import is_file
 from crowdsweep.record.events import Mirror
 from crowdsweep.record.fetched import exists_in
 from crowdsweep.record.journal import Journal
-from crowdsweep.record.store_files import JOURNAL_FILE, check_store
+from crowdsweep.record.store_files import check_store
 from crowdsweep.record.store_uri import Store
 from crowdsweep.sweep.driver import SweepOutcome, run_sweep
 from crowdsweep.sweep.environment import environment
@@ -147,8 +145,7 @@ def run(config: SweepConfig, store: Store, **how: Unpack[How]) -> SweepOutcome:
         for note in plan.notes:
             _log.warning("%s", note)
         journal = stack.enter_context(closing(Journal(store)))
-        if not isinstance(store, Path) or is_file(store / JOURNAL_FILE):
-            check_store(store)
+        check_store(store)
         for change in data_changes(plan, journal.state):
             _log.warning("%s", change)
         interrupts = stack.enter_context(Interrupts())  # until the end, so that no interrupt breaks off a close

@@ -16,7 +16,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from crowdsweep.errors import JournalError, JournalLocked
-from crowdsweep.record.object_rows import ObjectRows
+from crowdsweep.record.object_writer import ObjectWriter
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import Store, StoreUri, store_named
 
@@ -65,9 +65,9 @@ def in_memory(memory: MemoryStore | None = None) -> LosesAnswers:
     return LosesAnswers(PLACE, client=MemoryStore() if memory is None else memory)
 
 
-def rows_of(objects: Objects, *, write: bool, packed: int = 256, answer_s: float = 0.3) -> ObjectRows:
+def rows_of(objects: Objects, *, packed: int = 256, answer_s: float = 0.3) -> ObjectWriter:
     """Opens rows of a driver that looks often at what it is asked, and does not wait long for answers."""
-    return ObjectRows(objects, write=write, listen_s=0.02, answer_s=answer_s, packed=packed)
+    return ObjectWriter(objects, listen_s=0.02, answer_s=answer_s, packed=packed)
 
 
 @contextmanager

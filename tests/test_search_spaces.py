@@ -129,7 +129,7 @@ def test_soft_labels_runs_through_when_it_is_made_short(
     app.run(load_sweep(path, short), tmp_path, quiet=True)
     state = read_journal(tmp_path)
     assert [result.status for result in state.results.values()] == ["ok"] * 27
-    comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path, write=False)))
+    comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path)))
     assert all(entry.ours is not None for entry in comparison.published)
     for block in comparison.datasets:
         assert {score.model.removeprefix("pos-") for score in block.gold} == {
@@ -178,7 +178,7 @@ def test_a_papers_sweep_runs_through_when_it_is_made_short(
     app.run(load_sweep(path, [*brief(path), *more]), tmp_path, quiet=True)
     state = read_journal(tmp_path)
     assert {result.status for result in state.results.values()} == {"ok"}
-    comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path, write=False)))
+    comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path)))
     assert sum(len(block.scores) for block in comparison.datasets) == cells
     thinned_otherwise = [entry for entry in comparison.published if entry.ours is None]
     assert all(entry.published.dataset_params.get("redundancy", 5) != 5 for entry in thinned_otherwise)
@@ -242,7 +242,7 @@ def test_label_distributions_run_through_when_they_are_made_short(
     app.run(load_sweep(path, [*brief(path), "budget.points=1"]), tmp_path, quiet=True)
     state = read_journal(tmp_path)
     assert [result.status for result in state.results.values()] == ["ok"] * n_trials
-    comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path, write=False)))
+    comparison = comparison_of(state, KeptScores(state, open_rows(tmp_path)))
     assert all(entry.ours is not None for entry in comparison.published)
     for block in comparison.datasets:
         assert {score.model for score in block.ranked} >= {

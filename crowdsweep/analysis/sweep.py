@@ -238,7 +238,7 @@ def analysed(store: Store) -> AnalysedSweep:
     Raises:
         JournalError: there is no sweep in that store.
     """
-    rows = open_rows(store, write=False)
+    rows = open_rows(store)
     return AnalysedSweep(store=store, state=read_journal(store, rows=rows), rows=rows)
 
 

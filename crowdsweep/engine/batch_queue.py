@@ -9,14 +9,9 @@ from crowdsweep.resources import Resources
 
 
 class BatchQueue:
-    """Queue of batches, first in, first out; batches that run again come first. Falsy when it is empty.
+    """Queue of batches, first in, first out; batches that run again come first. Falsy when it is empty."""
 
-    Args:
-        default: resources of batches whose `resources` are None.
-    """
-
-    def __init__(self, default: Resources) -> None:
-        self._default = default
+    def __init__(self) -> None:
         self._queues: dict[Resources, deque[tuple[int, Batch]]] = {}
         self._later = itertools.count(1)
         # Numbers that descend from 0 stand before all that ascend from 1: no batch has to be numbered again.
@@ -49,4 +44,4 @@ class BatchQueue:
         self._queues.clear()
 
     def _queue(self, batch: Batch) -> deque[tuple[int, Batch]]:
-        return self._queues.setdefault(batch.resources or self._default, deque())
+        return self._queues.setdefault(batch.resources, deque())

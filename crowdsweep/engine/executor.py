@@ -17,14 +17,14 @@ class Batch:
     Attributes:
         specs: the trials, at least one; all have the same `fingerprint` and `dataset`.
         curve_spec: which learning curve to record, and the bars of early stopping.
-        resources: those that its slot must have; None for the sweep's.
+        resources: those that its slot must have.
         checkpoint_minutes: minutes between checkpoints of its fits; None for no checkpoints.
         saved: checkpoints that earlier slots wrote, by trial key.
     """
 
     specs: Sequence[TrialSpec]
     curve_spec: CurveSpec = NO_CURVE
-    resources: Resources | None = None
+    resources: Resources = field(default_factory=Resources)
     checkpoint_minutes: float | None = None
     saved: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
 

@@ -50,7 +50,7 @@ class InlineExecutor:
 
     Args:
         datasets: base datasets by fingerprint.
-        resources: those that batches may ask for, the default first; only the device that they imply matters.
+        resources: those that batches may ask for; only the device that they imply matters.
         trial_minutes: minutes after which a trial is ended; None for no limit.
 
     Raises:
@@ -64,7 +64,6 @@ class InlineExecutor:
         trial_minutes: float | None = None,
     ) -> None:
         self._datasets = datasets
-        self._default = resources[0]
         self._retries = RetryPolicy(trial_minutes=trial_minutes)
         self._forkserver = Forkserver()
         self._running: _Running | None = None
@@ -137,13 +136,10 @@ class InlineExecutor:
                     wanted, saved={spec.key: self._saved[spec.key] for spec in wanted.specs if spec.key in self._saved}
                 ),
                 dataset=None if wanted.dataset in worker.has else self._datasets[wanted.dataset],
-                device=self._device_of(wanted),
+                device=self._devices[wanted.resources],
             )
         )
         return [TrialStarted(key=spec.key, slot=SLOT) for spec in wanted.specs]
-
-    def _device_of(self, batch: Batch) -> str:
-        return self._devices[batch.resources or self._default]
 
     def _look(self, running: _Running, until: float) -> Sequence[Event]:
         """Handles the worker's next message, waiting until `until` for it; kills a worker past its deadline."""
@@ -181,7 +177,7 @@ class InlineExecutor:
         left = None if running is None else unfinished(running.batch, self._stopped)
         if left is None:
             return []
-        again, given_up = decide(left, device=self._device_of(left))
+        again, given_up = decide(left, device=self._devices[left.resources])
         with self._lock:
             self._waiting.extendleft(reversed(again))
         tell_loss(_log, SLOT, left, reason, again)

@@ -67,7 +67,7 @@ class RayExecutor:
     Args:
         datasets: base datasets by fingerprint; each is put into the object store once, when it is first needed.
         cluster: the cluster; closed with the executor.
-        resources: those that batches may ask for, the default first.
+        resources: those that batches may ask for, the sweep's first.
         trial_minutes: minutes after which a trial is ended; None for no limit.
         make_pool: makes the pool of slots.
 
@@ -88,13 +88,12 @@ class RayExecutor:
         cluster.check_room(*resources)
         self._datasets = datasets
         self._cluster = cluster
-        self._default = resources[0]
         self._asked = resources
         self._need_gpus = [asked for asked in resources if asked.gpu > 0 and asked.gpu_needed]
         self._pool = make_pool(cluster)
         self._listener: Callable[[TrialProgressed], None] = ignore
         self._stored: dict[str, Any] = {}
-        self._waiting = BatchQueue(self._default)
+        self._waiting = BatchQueue()
         self._stopped: set[str] = set()
         self._saved: dict[str, Any] = {}  # references to the latest checkpoints of unfinished trials, by key
         self._retries = RetryPolicy(trial_minutes=trial_minutes)
@@ -102,7 +101,7 @@ class RayExecutor:
 
     def slots_for(self, resources: Resources | None = None) -> int:
         """See `Executor.slots_for`."""
-        fit = self._pool.fit(resources or self._default)
+        fit = self._pool.fit(resources or self._asked[0])
         return fit + max(GROWTH, fit) if self._pool.may_grow else fit
 
     def submit(self, batch: Batch) -> None:

@@ -20,11 +20,13 @@ from crowdsweep.record.codec import Decoder, encode
 from crowdsweep.record.events import Event
 from crowdsweep.record.kinds import apply_event, news_of
 from crowdsweep.record.local import LocalRows
+from crowdsweep.record.local_writer import LocalWriter
 from crowdsweep.record.object_rows import ObjectRows
+from crowdsweep.record.object_writer import ObjectWriter
 from crowdsweep.record.objects import Objects
-from crowdsweep.record.rows import WAY_ON, Rows
+from crowdsweep.record.rows import WAY_ON, Rows, WritableRows
 from crowdsweep.record.state import JournalState, MutableState
-from crowdsweep.record.store_uri import Store, store_named
+from crowdsweep.record.store_uri import Store
 from crowdsweep.record.stores import has_journal
 
 
@@ -46,8 +48,8 @@ class Journal:
         JournalError: the store cannot be read or written.
     """
 
-    def __init__(self, store: str | Store, *, rows: Rows | None = None) -> None:
-        self._rows = open_rows(store, write=True) if rows is None else rows
+    def __init__(self, store: Store, *, rows: WritableRows | None = None) -> None:
+        self._rows = _open_to_write(store) if rows is None else rows
         self._failed: JournalError | None = None
         self._guard = RLock()
         self._known = MutableState()
@@ -110,7 +112,7 @@ class Journal:
                 raise
 
     def heed(self, press: Callable[[], object]) -> None:
-        """Registers `press` to be called when another machine asks this driver to stop; see `Rows.heed`."""
+        """Registers `press` to be called when another machine asks this driver to stop; see `WritableRows.heed`."""
         self._rows.heed(press)
 
     def close(self) -> None:
@@ -128,7 +130,7 @@ class Journal:
         return list(fresh.values())
 
 
-def read_journal(store: str | Store, *, rows: Rows | None = None) -> JournalState:
+def read_journal(store: Store, *, rows: Rows | None = None) -> JournalState:
     """Returns the state that a store's journal adds up to, even while a driver is writing it. O(rows).
 
     Args:
@@ -139,7 +141,7 @@ def read_journal(store: str | Store, *, rows: Rows | None = None) -> JournalStat
         JournalDamaged: rows before the torn tail cannot be read.
     """
     known = MutableState()
-    _take_all(known, open_rows(store, write=False) if rows is None else rows)
+    _take_all(known, open_rows(store) if rows is None else rows)
     if not known.rows:
         raise JournalError(
             f"{store}: no journal here; expected a store that `crowdsweep run` made (crowdsweep-runs/NAME by default)"
@@ -147,16 +149,18 @@ def read_journal(store: str | Store, *, rows: Rows | None = None) -> JournalStat
     return known.view()
 
 
-def open_rows(store: str | Store, *, write: bool) -> Rows:
-    """Opens the rows of a store, given as a folder or as a URI.
+def open_rows(store: Store) -> Rows:
+    """Opens the rows of a store, to read them.
 
     Raises:
-        BadInput: `store` is no URI of a supported store, or no valid path.
-        JournalError: the store cannot be opened.
-        JournalLocked: `write` is set and another driver is writing there.
+        BadInput: `store` is no valid path.
     """
-    place = store_named(store)
-    return LocalRows(place, write=write) if isinstance(place, Path) else ObjectRows(Objects(place), write=write)
+    return LocalRows(store) if isinstance(store, Path) else ObjectRows(Objects(store))
+
+
+def _open_to_write(store: Store) -> WritableRows:
+    """Opens the rows of a store as its driver; raises as `Journal` does."""
+    return LocalWriter(store) if isinstance(store, Path) else ObjectWriter(Objects(store))
 
 
 @contextmanager
@@ -171,7 +175,7 @@ def without_driver(store: Store) -> Generator[None]:
     rows = None
     if has_journal(store) and (not isinstance(store, Path) or os.access(store, os.W_OK)):
         try:
-            rows = open_rows(store, write=True)
+            rows = _open_to_write(store)
         except JournalLocked as error:
             raise BadInput(
                 f"{store}: a sweep runs here and writes MLflow itself; do this when it has ended ({error})"

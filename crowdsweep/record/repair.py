@@ -37,13 +37,14 @@ from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.codec import decode
 from crowdsweep.record.events import TrialFinished
 from crowdsweep.record.kept_arrays import lost_arrays, place_of
-from crowdsweep.record.local import LocalRows
+from crowdsweep.record.local_writer import LocalWriter
 from crowdsweep.record.numbered import JOURNAL
-from crowdsweep.record.object_rows import ObjectRows, last_head
+from crowdsweep.record.object_rows import last_head
+from crowdsweep.record.object_writer import ObjectWriter
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.rows import BYTE_ORDER_MARK, START, WAY_ON, ParsedRow, Rows, chain, lines_of, parse_row
 from crowdsweep.record.store_files import ARTIFACTS, JOURNAL_FILE
-from crowdsweep.record.store_uri import Store, StoreUri, store_named
+from crowdsweep.record.store_uri import Store, StoreUri
 
 _KEEPS_ARRAYS = re.compile(rb'"digest":')
 _BEGINNING = re.compile(rb'(?=\{"crc":")')
@@ -69,7 +70,7 @@ class Repaired:
     copy: Store | None
 
 
-def repair_journal(store: str | Store) -> Repaired:
+def repair_journal(store: Store) -> Repaired:
     """Rewrites a damaged journal with the rows that can be read; the next driver runs again what the others contained.
 
     The rewrite is atomic: a crash leaves the old or the new journal.
@@ -78,15 +79,14 @@ def repair_journal(store: str | Store) -> Repaired:
         JournalLocked: a driver is writing the journal.
         JournalError: there is no journal, none of its rows can be read, or it cannot be written.
     """
-    place = store_named(store)
-    return _repaired_file(place) if isinstance(place, Path) else _repaired_objects(place)
+    return _repaired_file(store) if isinstance(store, Path) else _repaired_objects(store)
 
 
 def _repaired_file(store: Path) -> Repaired:
     file = store / JOURNAL_FILE
     if not is_file(file):
         raise JournalError(f"{file}: no journal to repair; expected a store that `crowdsweep run` made")
-    rows = LocalRows(file.parent, write=True)
+    rows = LocalWriter(file.parent)
     try:
         with file.open("rb") as lines:
             sifted = _salvaged(lines_of(lines), rows, str(file))
@@ -108,7 +108,7 @@ def _repaired_objects(store: StoreUri) -> Repaired:
     objects = Objects(store)
     if not last_head(objects)[0]:
         raise JournalError(f"{store}: no journal to repair; expected a store that `crowdsweep run` made")
-    rows = ObjectRows(objects, write=True)
+    rows = ObjectWriter(objects)
     try:
         sifted = _salvaged(rows.lines(), rows, str(store))
         if sifted.is_sound and _is_read(rows):

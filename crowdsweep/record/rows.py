@@ -63,11 +63,9 @@ class ParsedRow(NamedTuple):
 
 @runtime_checkable
 class Rows(Protocol):
-    """Storage of the rows of one journal, and of files beside them.
+    """Storage of the rows of one journal, and of files beside them, to be read; no lock is taken.
 
-    Opened for writing, it excludes every other writer until `close`; opened for reading, it takes no lock. Each method
-    raises `JournalError` where the store cannot be read or written, or must be written and is open for reading; rows
-    that were durable stay readable.
+    Each method raises `JournalError` where the store cannot be read.
     """
 
     def read_rows(self) -> Iterator[Row]:
@@ -77,6 +75,27 @@ class Rows(Protocol):
             JournalDamaged: something other than a torn tail cannot be read, or a row is not where it was written.
         """
         ...
+
+    def get(self, name: str) -> bytes | None:
+        """Returns the content of a file of the store (`folder/name`); None if there is no such file."""
+        ...
+
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        """Yields the contents of files in order, as `get` returns them; an object store reads many at the same time."""
+        ...
+
+    def names(self, folder: str) -> set[str]:
+        """Returns the names of the files in a folder of the store; empty if there is no such folder."""
+        ...
+
+
+@runtime_checkable
+class WritableRows(Rows, Protocol):
+    """Storage of the rows of one journal, and of files beside them, which excludes every other writer until `close`.
+
+    Each method raises `JournalError` where the store cannot be written, or is closed; rows that were durable stay
+    readable.
+    """
 
     def append_rows(self, texts: Sequence[str]) -> None:
         """Appends rows; they are durable on return."""
@@ -91,18 +110,6 @@ class Rows(Protocol):
             folder: for the files, below the store.
             files: name → content; a name always has the same content.
         """
-        ...
-
-    def get(self, name: str) -> bytes | None:
-        """Returns the content of a file of the store (`folder/name`); None if there is no such file."""
-        ...
-
-    def get_all(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """Yields the contents of files in order, as `get` returns them; an object store reads many at the same time."""
-        ...
-
-    def names(self, folder: str) -> set[str]:
-        """Returns the names of the files in a folder of the store; empty if there is no such folder."""
         ...
 
     def remove(self, names: Sequence[str]) -> None:

@@ -8,17 +8,12 @@ finished trial runs twice.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
-
-import numpy as np
 
 from crowdsweep.engine.executor import Batch, Executor
 from crowdsweep.errors import SlotLost
-from crowdsweep.record.artifacts import Artifact
-from crowdsweep.record.checkpoint_files import Checkpoints
 from crowdsweep.record.events import (
     Event,
     Mirror,
@@ -31,13 +26,12 @@ from crowdsweep.record.events import (
     TrialSaved,
     TrialStarted,
 )
+from crowdsweep.record.journal import Journal
 from crowdsweep.record.result import Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
-from crowdsweep.record.state import JournalState
 from crowdsweep.search.contract import PointSearcher
 from crowdsweep.sweep.allowance import Allowance
 from crowdsweep.sweep.cells import Cell, Search
-from crowdsweep.sweep.checkpoints import KeptCheckpoints
 from crowdsweep.sweep.interrupts import Interrupts
 from crowdsweep.sweep.mirrors import Mirrors
 from crowdsweep.sweep.plan import Plan
@@ -53,18 +47,6 @@ batch while results are written to the journal gets the next batch at once.
 POLL_S = 0.5
 
 _log = logging.getLogger(__name__)
-
-
-@runtime_checkable
-class Record(Protocol):
-    """The part of a journal that the driver needs."""
-
-    @property
-    def state(self) -> JournalState: ...
-    @property
-    def checkpoints(self) -> Checkpoints: ...
-    def handle_many(self, events: Iterable[Event]) -> None: ...
-    def keep(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Artifact]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +87,7 @@ class Driver:
         self,
         plan: Plan,
         executor: Executor,
-        journal: Record,
+        journal: Journal,
         mirrors: Mirrors,
         make_searcher: Callable[[Search], PointSearcher],
         clock: Callable[[], float],
@@ -124,7 +106,7 @@ class Driver:
         self._owners: dict[str, list[SearchRun]] = {}
         self._ready = Waiting(plan.config.pack)
         self._flying = InFlight()
-        self._checkpoints = KeptCheckpoints(journal.checkpoints, plan.config.checkpoint_minutes)
+        self._checkpoints = journal.checkpoints
         self._ran = 0
         self._begun: set[str] = set()
         self._allowance = Allowance.of(plan)
@@ -165,7 +147,7 @@ class Driver:
         if self._stopping is None and any(run.selected is None for run in self._searches):
             raise RuntimeError("a search waits for trials that are not running")
         if self._stopping is None:
-            self._checkpoints.done()
+            self._checkpoints.remove()
         return self._outcome(self._stopping or SweepStatus.DONE)
 
     def _lay_out(self) -> None:
@@ -232,10 +214,17 @@ class Driver:
                         specs=specs,
                         curve_spec=curve_spec,
                         resources=shape,
-                        checkpoint_minutes=self._checkpoints.minutes,
-                        saved=self._checkpoints.saved(specs),
+                        checkpoint_minutes=self._plan.config.checkpoint_minutes,
+                        saved=self._saved(specs),
                     )
                 )
+
+    def _saved(self, specs: Sequence[TrialSpec]) -> dict[str, bytes]:
+        """Returns trial key → checkpoint from which the trial continues; none where checkpoints are turned off."""
+        if self._plan.config.checkpoint_minutes is None:
+            return {}
+        found = {spec.key: self._checkpoints.get(spec.key) for spec in specs}
+        return {key: content for key, content in found.items() if content is not None}
 
     def _progress(self, event: TrialProgressed) -> None:
         """Notes that a trial has begun, and passes its progress on to the mirrors."""
@@ -245,7 +234,7 @@ class Driver:
     def _take(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, TrialSaved) and event.key in self._flying:
-                self._checkpoints.take(event)
+                self._checkpoints.put(event.key, event.step, event.content)
         events = [self._kept(event) for event in events if not isinstance(event, TrialSaved)]
         self._journal.handle_many(events)
         self._mirrors.handle(events)
@@ -291,7 +280,7 @@ class Driver:
         if result.key in self._results and result.failure:
             self._failed[result.key] = self._specs[result.key]
         if result.key in self._results:
-            self._checkpoints.finished(result.key)
+            self._checkpoints.remove([result.key])
         self._flying.remove(result.key)  # absent if taken back as not begun though it had begun
 
     def _stop_if_due(self) -> None:
@@ -355,7 +344,7 @@ def run_sweep(
     plan: Plan,
     *,
     executor: Executor,
-    journal: Record,
+    journal: Journal,
     make_searcher: Callable[[Search], PointSearcher] = searcher_of,
     mirrors: Sequence[Mirror] = (),
     clock: Callable[[], float] = time.time,

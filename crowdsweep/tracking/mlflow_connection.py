@@ -37,8 +37,8 @@ from mlflow.entities import (
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-from crowdsweep.record.local import JOURNAL_FILE
 from crowdsweep.record.shown_uri import without_credentials
+from crowdsweep.record.store_files import JOURNAL_FILE
 from crowdsweep.tracking.artifact_files import WriteInside, relocate_artifacts, writing_inside
 from crowdsweep.tracking.artifact_places import FOLDER, is_inside
 from crowdsweep.tracking.mlflow_failures import TrackingFailed, translated_errors

@@ -58,7 +58,7 @@ class MlflowMirror:
 
     def __init__(
         self,
-        store: str | Store,
+        store: Store,
         *,
         experiment: str,
         look: Callable[[], JournalState],
@@ -207,7 +207,7 @@ def rebuild(
     return Mirrored(found=found, written=written, refused=refused, unknown=unknown)
 
 
-def reader_of(store: str | Store) -> ReadArtifact:
+def reader_of(store: Store) -> ReadArtifact:
     """Returns a function that reads the arrays which the trials of a store kept."""
-    rows = open_rows(store, write=False)
+    rows = open_rows(store)
     return lambda artifact: content_of(rows, artifact)

@@ -7,8 +7,9 @@ connections open and never answers.
 import logging
 import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
+from crowdsweep.tracking.mlflow_connection import MlflowConnection
 from crowdsweep.tracking.mlflow_failures import TrackingFailed
 
 _log = logging.getLogger(__name__)
@@ -21,18 +22,8 @@ GIVEN_UP_S = 60.0
 _LOOK_S = 0.5
 
 
-@runtime_checkable
-class WaitingClient(Protocol):
-    """A client of MLflow that tells how long it has waited for an answer; see `MlflowConnection`."""
-
-    @property
-    def waiting_s(self) -> float: ...
-    @property
-    def place(self) -> tuple[str, str]: ...
-
-
 def with_time_limit(
-    door: WaitingClient,
+    door: MlflowConnection,
     work: Callable[[threading.Event], _T],
     *,
     silent_s: float = SILENT_S,

@@ -83,7 +83,7 @@ def serve(store: Store, port: int, announce: Callable[[str], object]) -> int:
     Raises:
         BadInput: the sweep has no MLflow runs, its database cannot be used, or another program listens on the port.
     """
-    database = whole(str(store)) / DATABASE
+    database = whole(Path(str(store))) / DATABASE
     state = read_journal(store)
     place = place_elsewhere(state, database)
     if place is None:

@@ -15,7 +15,7 @@ DATABASE = "mlflow.db"
 """File name of a store's own database."""
 
 
-def tracking_uri(store: str | Store, uri: str | None = None) -> str:
+def tracking_uri(store: Store, uri: str | None = None) -> str:
     """Returns the URI that runs go to: `uri`, else MLFLOW_TRACKING_URI, else a database in the store's folder.
 
     A record keeps a URI without its secrets. Where the variable names the same place with secrets, its value is used.
@@ -33,23 +33,23 @@ def tracking_uri(store: str | Store, uri: str | None = None) -> str:
         )
     if chosen:
         return chosen
-    if not has_place(store, uri):
+    if not isinstance(store, Path):
         raise BadInput(
             f"tracking: MLflow's database cannot be stored in {store}; give tracking.uri or MLFLOW_TRACKING_URI (a "
             f"tracking server), or set tracking.enabled to false"
         )
-    database = whole(str(store)) / DATABASE
+    database = whole(store) / DATABASE
     if database.is_symlink():
         raise BadInput(f"{database}: expected a file of the store, got a link; remove it, or give tracking.uri")
     return sqlite_uri(database)
 
 
-def has_place(store: str | Store, uri: str | None = None) -> bool:
+def has_place(store: Store, uri: str | None = None) -> bool:
     """Whether runs have a place to go to: an object store cannot hold a database, so a sweep there needs a URI."""
-    return bool(uri or os.environ.get("MLFLOW_TRACKING_URI")) or "://" not in str(store)
+    return bool(uri or os.environ.get("MLFLOW_TRACKING_URI")) or isinstance(store, Path)
 
 
-def recorded_uri(store: str | Store, config: Mapping[str, Any], given: str | None = None) -> str:
+def recorded_uri(store: Store, config: Mapping[str, Any], given: str | None = None) -> str:
     """Returns `tracking_uri` of the given URI, else of the one in the recorded sweep file. The record may be somebody
     else's: a database that only the record names must exist already, unless it is in the store's folder.
 
@@ -60,7 +60,7 @@ def recorded_uri(store: str | Store, config: Mapping[str, Any], given: str | Non
         return tracking_uri(store, given)
     uri = tracking_uri(store, config.get("tracking", {}).get("uri"))
     file = database_file(uri)
-    if file is not None and not file.exists() and file.parent != whole(str(store)):
+    if file is not None and not file.exists() and not (isinstance(store, Path) and file.parent == whole(store)):
         raise BadInput(
             f"tracking: expected the database {file}, which the record of {store} names, and found none there; to "
             f"create it, run the sweep, or name it: `mirror` --uri {shlex.quote(uri)}"
@@ -68,10 +68,10 @@ def recorded_uri(store: str | Store, config: Mapping[str, Any], given: str | Non
     return uri
 
 
-def whole(folder: str | Path) -> Path:
+def whole(folder: Path) -> Path:
     """Returns the absolute path of a folder without `..`, to compare with artifact locations. Where the path has a
     `..`, links before it are resolved, as the system does."""
-    path = Path(folder).absolute()
+    path = folder.absolute()
     return path.resolve() if ".." in path.parts else path
 
 

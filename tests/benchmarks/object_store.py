@@ -20,6 +20,7 @@ import pytest
 from object_stores import place, served_s3, served_seaweedfs, speak_to
 
 from crowdsweep.record.object_rows import ObjectRows
+from crowdsweep.record.object_writer import ObjectWriter
 from crowdsweep.record.objects import Objects
 
 ROW = '{"kind":"TrialFinished","text":"%s"}' % ("x" * 1450)
@@ -48,7 +49,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def appended(name: str, flushes: int, rows_each: int, packed: int) -> list[float]:
     """Writes a journal, and returns the seconds of each flush."""
-    rows = ObjectRows(Delayed(place(name)), write=True, packed=packed)
+    rows = ObjectWriter(Delayed(place(name)), packed=packed)
     list(rows.read_rows())
     took = [timed(lambda: rows.append_rows([ROW] * rows_each)) for _ in range(flushes)]
     rows.close()
@@ -56,7 +57,7 @@ def appended(name: str, flushes: int, rows_each: int, packed: int) -> list[float
 
 
 def read(name: str) -> int:
-    return sum(1 for _ in ObjectRows(Delayed(place(name)), write=False).read_rows())
+    return sum(1 for _ in ObjectRows(Delayed(place(name))).read_rows())
 
 
 def measure(server: str, url: str, flushes: Sequence[int]) -> None:
@@ -71,7 +72,7 @@ def measure(server: str, url: str, flushes: Sequence[int]) -> None:
             for what, name in (("loose", loose), ("packed", packed)):
                 seconds = min(timed(lambda name=name: read(name)) for _ in range(3))
                 print(f"{server:10} read of 3,000 rows, {number:4} objects, {what:6} {seconds:6.2f} s", flush=True)
-        rows = ObjectRows(Delayed(place(f"arrays-{os.getpid()}")), write=True)
+        rows = ObjectWriter(Delayed(place(f"arrays-{os.getpid()}")))
         files = [{f"{k}-{i}.npy": os.urandom(8192) for i in range(20)} for k in range(5)]
         took = [timed(lambda one=one: rows.put("artifacts", one)) / 20 for one in files]
         rows.close()

@@ -162,7 +162,7 @@ def _left_behind(box: Sandbox, state: JournalState) -> Iterator[str]:
             yield f"left behind: {path.name} beside the store"
     for path in sorted(path for path in (box.folder / "tmp").iterdir() if not _is_pythons_trial(path)):
         yield f"left behind: {path.name} where temporary files go"
-    rows = open_rows(box.store, write=False)
+    rows = open_rows(box.store)
     named = {one for result in state.results.values() for one in result.kept.values() if one.digest}
     for one in named:
         if content_of(rows, one) is None:

@@ -12,6 +12,7 @@ from object_stores import N_TRIALS, SMALL_SWEEP, place, rows_of
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.errors import JournalError
 from crowdsweep.record.journal import read_journal
+from crowdsweep.record.object_rows import ObjectRows
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import StoreUri
 
@@ -26,12 +27,12 @@ def store(azure: Azurite) -> StoreUri:
 
 
 def test_packs_stand_for_their_objects(store: StoreUri) -> None:
-    rows = rows_of(Objects(store), write=True, packed=3)
+    rows = rows_of(Objects(store), packed=3)
     texts = [f'{{"a":{number}}}' for number in range(8)]
     for text in texts:
         rows.append_rows([text])
     rows.close()
-    assert [row.text.decode() for row in rows_of(Objects(store), write=False).read_rows()] == texts
+    assert [row.text.decode() for row in ObjectRows(Objects(store)).read_rows()] == texts
     assert Objects(store).names("packs")
 
 

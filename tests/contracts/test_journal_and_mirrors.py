@@ -15,6 +15,7 @@ from crowdsweep.analysis.underway.progress import Progress
 from crowdsweep.record.events import Event, Mirror
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.local import LocalRows
+from crowdsweep.record.local_writer import LocalWriter
 from crowdsweep.tracking.mlflow_runs import MlflowMirror
 from crowdsweep.tracking.run_book import RunBook
 from crowdsweep.views.terminal.live import ConsoleMirror
@@ -22,7 +23,7 @@ from crowdsweep.views.terminal.live import ConsoleMirror
 
 @pytest.fixture
 def open_rows(tmp_path: Path) -> mirror_checks.OpenRows:
-    return lambda write: LocalRows(tmp_path, write=write)
+    return lambda write: LocalWriter(tmp_path) if write else LocalRows(tmp_path)
 
 
 @pytest.mark.parametrize(

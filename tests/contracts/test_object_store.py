@@ -13,6 +13,7 @@ from object_stores import place, rows_of
 from six_drivers import six_at_once
 
 from crowdsweep.record.journal import Journal, read_journal
+from crowdsweep.record.object_rows import ObjectRows
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.store_uri import StoreUri
 
@@ -36,19 +37,19 @@ def store(request: pytest.FixtureRequest) -> StoreUri:
     ],
 )
 def test_rows(check: Callable[[mirror_checks.OpenRows], None], store: StoreUri) -> None:
-    check(lambda write: rows_of(Objects(store), write=write, answer_s=60.0))
+    check(lambda write: rows_of(Objects(store), answer_s=60.0) if write else ObjectRows(Objects(store)))
 
 
 @pytest.mark.parametrize("check", journal_checks.CHECKS)
 def test_journal(check: Callable[[journal_checks.OpenJournal], None], store: StoreUri) -> None:
-    check(lambda: Journal(store, rows=rows_of(Objects(store), write=True, answer_s=60.0)))
+    check(lambda: Journal(store, rows=rows_of(Objects(store), answer_s=60.0)))
 
 
 def test_of_six_drivers_at_once_one_writes(store: StoreUri) -> None:
     """The five others are refused, and are told by whom."""
 
     def begin(number: int) -> Journal:
-        journal = Journal(store, rows=rows_of(Objects(store), write=True, answer_s=60.0))
+        journal = Journal(store, rows=rows_of(Objects(store), answer_s=60.0))
         journal.handle(ok(spec(number).key))
         return journal
 

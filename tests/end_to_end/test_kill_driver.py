@@ -65,7 +65,7 @@ def killed_at_random(
 
 
 def finished_rows(store: Path) -> Counter[str]:
-    events = (decode(row.text) for row in open_rows(store, write=False).read_rows())
+    events = (decode(row.text) for row in open_rows(store).read_rows())
     return Counter(event.result.key for event in events if isinstance(event, TrialFinished))
 
 

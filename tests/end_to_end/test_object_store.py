@@ -149,7 +149,7 @@ def test_another_driver_goes_on_from_another_folder(
     objects.remove([last])  # it never said that it ended
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.setattr("crowdsweep.record.object_rows.is_gone", lambda driver: True)
+    monkeypatch.setattr("crowdsweep.record.object_writer.is_gone", lambda driver: True)
     (tmp_path / "elsewhere" / "small.yaml").write_text(SWEEP)
     (tmp_path / "birds").rename(tmp_path / "elsewhere" / "birds")
     command("run", "small.yaml", "--store", store, "--quiet")

@@ -73,7 +73,7 @@ def environment_of(url: str) -> dict[str, str]:
 
 
 def finished(store: StoreUri) -> Counter[str]:
-    events = (decode(row.text) for row in open_rows(store, write=False).read_rows())
+    events = (decode(row.text) for row in open_rows(store).read_rows())
     return Counter(event.result.key for event in events if isinstance(event, TrialFinished))
 
 

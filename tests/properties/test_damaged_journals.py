@@ -14,10 +14,10 @@ from crowdsweep.errors import CrowdsweepError, JournalDamaged
 from crowdsweep.record.codec import decode
 from crowdsweep.record.events import TrialFinished
 from crowdsweep.record.journal import Journal, read_journal
-from crowdsweep.record.local import JOURNAL_FILE
 from crowdsweep.record.repair import repair_journal
 from crowdsweep.record.rows import parse_row
 from crowdsweep.record.spec import TrialSpec
+from crowdsweep.record.store_files import JOURNAL_FILE
 from crowdsweep.sweep.driver import run_sweep
 from crowdsweep.sweep.plan import Plan, make_plan
 from crowdsweep.sweepfile.read import parse_sweep

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from crowdsweep import app
-from crowdsweep.record.local import JOURNAL_FILE
 from crowdsweep.record.rows import START, chain, parse_row
+from crowdsweep.record.store_files import JOURNAL_FILE
 from crowdsweep.sweepfile.read import parse_sweep
 
 WRONG = (None, True, "x", 7, 10**400, -1.5, [], {}, [None], {"x": None}, ["x", 3], {"x": {"x": []}}, [[1, [2]]])

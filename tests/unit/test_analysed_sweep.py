@@ -36,9 +36,9 @@ def test_every_view_shows_one_reading_and_one_comparison(store: Path, monkeypatc
     opened: list[Path] = []
     compared: list[int] = []
 
-    def open_rows(place: Path, *, write: bool) -> object:
+    def open_rows(place: Path) -> object:
         opened.append(place)
-        return open_as_before(place, write=write)
+        return open_as_before(place)
 
     def counting(*args: object, **settings: object) -> object:
         compared.append(1)

@@ -21,6 +21,7 @@ from crowdsweep.record.codec import encode
 from crowdsweep.record.events import TrialFinished
 from crowdsweep.record.journal import Journal, open_rows, read_journal
 from crowdsweep.record.kept_arrays import array_of, content_of, place_of
+from crowdsweep.record.local_writer import LocalWriter
 from crowdsweep.record.repair import repair_journal
 from crowdsweep.record.result import CROWD_CONFUSION, MOST_CLASSES_INLINE, Status, TrialResult
 from crowdsweep.record.spec import TrialSpec
@@ -41,17 +42,17 @@ SCORES = {"item_scores.dev", "items_scored.dev", "votes_kurtosis.dev"}
 
 
 def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, rows=open_rows(tmp_path, write=True))
+    journal = Journal(tmp_path, rows=LocalWriter(tmp_path))
     kept = journal.keep(ARRAYS)
     assert kept == journal.keep({name: array.copy() for name, array in ARRAYS.items()})
     journal.handle_many([started(), TrialFinished(result=replace(ok(E).result, kept=kept))])
     journal.close()
-    journal = Journal(tmp_path, rows=open_rows(tmp_path, write=True))
+    journal = Journal(tmp_path, rows=LocalWriter(tmp_path))
     told = journal.state.results[E].kept
     journal.close()
     assert told == kept
     for name, array in ARRAYS.items():
-        back = array_of(open_rows(tmp_path, write=False), told[name])
+        back = array_of(open_rows(tmp_path), told[name])
         assert back is not None
         assert (back.dtype, back.shape) == (array.dtype, array.shape)
         assert (told[name].dtype, told[name].shape) == (array.dtype.str, array.shape)
@@ -61,16 +62,16 @@ def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_only_who_writes_the_journal_writes_arrays(tmp_path: Path) -> None:
-    rows = open_rows(tmp_path, write=True)
+    rows = LocalWriter(tmp_path)
     rows.put("artifacts", {"a.npy": b"first"})
     rows.put("artifacts", {"a.npy": b"other", "c.npy": b""})
     rows.close()
-    for closed in (rows, open_rows(tmp_path, write=False)):
-        with pytest.raises(JournalError, match="not open for writing"):
-            closed.put("artifacts", {"b.npy": b"x"})
-        assert closed.get("artifacts/a.npy") == b"first"
-        assert closed.get("artifacts/b.npy") is None
-        assert closed.get("artifacts/c.npy") == b""
+    with pytest.raises(JournalError, match="not open for writing"):
+        rows.put("artifacts", {"b.npy": b"x"})
+    for reader in (rows, open_rows(tmp_path)):
+        assert reader.get("artifacts/a.npy") == b"first"
+        assert reader.get("artifacts/b.npy") is None
+        assert reader.get("artifacts/c.npy") == b""
 
 
 def test_a_file_gets_its_name_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +105,7 @@ def test_a_disk_that_cannot_hold_them_stops_the_record(tmp_path: Path) -> None:
 
 
 def test_what_is_gone_or_was_too_large_is_none(tmp_path: Path) -> None:
-    rows = open_rows(tmp_path, write=False)
+    rows = open_rows(tmp_path)
     assert array_of(rows, Artifact(dtype="<f8", shape=(9,))) is None
     assert content_of(rows, Artifact(digest="0" * 32, dtype="<f8", shape=(9,))) is None
 
@@ -143,7 +144,7 @@ def test_a_sweep_keeps_what_its_models_bring(tmp_path: Path) -> None:
         }
     )
     app.run(config, tmp_path, quiet=True)
-    state, rows = read_journal(tmp_path), open_rows(tmp_path, write=False)
+    state, rows = read_journal(tmp_path), open_rows(tmp_path)
     for key, spec in state.specs.items():
         kept = state.results[key].kept
         assert set(kept) == ({"class_shares"} if spec.model == "dawid-skene" else set())
@@ -292,7 +293,7 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
     app.run(config, tmp_path, quiet=True)
     before = read_journal(tmp_path)
     assert repair_journal(tmp_path).copy is None
-    (models,) = comparison_of(before, KeptScores(before, open_rows(tmp_path, write=False))).datasets
+    (models,) = comparison_of(before, KeptScores(before, open_rows(tmp_path))).datasets
     files = {path: path.read_bytes() for path in (tmp_path / "artifacts").iterdir()}
     lost = [key for key in before.results if before.specs[key].model == "majority-vote"]
     for digest in {one.digest for key in lost for name, one in before.results[key].kept.items() if "scores" in name}:
@@ -309,7 +310,7 @@ def test_trials_whose_arrays_are_lost_are_made_up_for(
     assert {key: result.metrics for key, result in after.results.items()} == {
         key: result.metrics for key, result in before.results.items()
     }
-    (again,) = comparison_of(after, KeptScores(after, open_rows(tmp_path, write=False))).datasets
+    (again,) = comparison_of(after, KeptScores(after, open_rows(tmp_path))).datasets
     assert [score.metrics for score in again.ranked] == [score.metrics for score in models.ranked]
 
 

@@ -10,7 +10,7 @@ from crowdsweep.trial.learning_curve import CurveSpec
 CPU, GPU = Resources(), Resources(gpu=1.0)
 
 
-def batch(name: str, resources: Resources | None = None) -> Batch:
+def batch(name: str, resources: Resources = CPU) -> Batch:
     return Batch(specs=[], curve_spec=CurveSpec(metric=name, every=1), resources=resources)
 
 
@@ -21,7 +21,7 @@ def taken(queue: BatchQueue, *runs: Resources) -> str | None:
 
 @pytest.fixture
 def queue() -> BatchQueue:
-    made = BatchQueue(CPU)
+    made = BatchQueue()
     for one in (batch("a"), batch("b", GPU), batch("c", CPU), batch("d", GPU)):
         made.add(one)
     return made

@@ -14,11 +14,11 @@ from crowdsweep.record.shown import shown_trials
 
 def test_classes_have_their_names(tmp_path: Path) -> None:
     store = swept_two_kinds(tmp_path, "dawid-skene", seeds=1)
-    state, rows = read_journal(store), open_rows(store, write=False)
+    state, rows = read_journal(store), open_rows(store)
     (dataset,) = state.plan.datasets
     assert list(dataset.class_names) == ["calm", "angry", "other"]
     (crowd,) = crowd_matrices(
-        state, shown_trials(state), comparison_of(state, KeptScores(state, open_rows(store, write=False))), rows
+        state, shown_trials(state), comparison_of(state, KeptScores(state, open_rows(store))), rows
     )
     assert list(crowd.class_names) == ["calm", "angry", "other"]
     assert len(crowd.matrix) == 3

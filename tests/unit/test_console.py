@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,8 +117,8 @@ def test_what_is_flagged_alike_is_told_once() -> None:
     assert sum("more trials are flagged" in line for line in told) == 1
 
 
-def test_a_resumed_sweep_counts_on(tmp_path: object) -> None:
-    journal = Journal(str(tmp_path))
+def test_a_resumed_sweep_counts_on(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
     events = a_sweep()
     journal.handle_many([started(asks_for=events), *events[1:]])
     told = lines(

@@ -129,7 +129,7 @@ def no_conditions(server: Server, method: str, path: str) -> tuple[int, bytes] |
     ],
 )
 def test_a_driver_stops_with_one_error_in_words(answer: Answer, words: str, server: Server) -> None:
-    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE), write=True))
+    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE)))
     journal.handle(ok(spec(0).key))
     server.answer = answer
     with pytest.raises(JournalError, match=rf"s3://sweeps/x/journal/0+3\.rows: .*{words}") as told:
@@ -142,7 +142,7 @@ def test_a_driver_stops_with_one_error_in_words(answer: Answer, words: str, serv
 
 def test_a_put_that_is_done_and_answered_by_a_failure_is_one_s_own(server: Server) -> None:
     """The library tries again, and is told that the object exists: it does, by this driver."""
-    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE), write=True))
+    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE)))
     failed: list[str] = []
     sound = server.said
 
@@ -164,4 +164,4 @@ def test_a_put_that_is_done_and_answered_by_a_failure_is_one_s_own(server: Serve
 def test_a_server_that_does_not_list_what_it_has_is_told(server: Server) -> None:
     server.listed = lambda path: b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
     with pytest.raises(JournalError, match="does not list an object that was just written"):
-        Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE), write=True))
+        Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE)))

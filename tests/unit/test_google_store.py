@@ -15,6 +15,7 @@ from six_drivers import six_at_once
 
 from crowdsweep.errors import JournalError, JournalLocked
 from crowdsweep.record.journal import Journal
+from crowdsweep.record.object_rows import ObjectRows
 from crowdsweep.record.objects import Objects, RetrySettings
 from crowdsweep.record.store_uri import StoreUri, store_named
 
@@ -147,18 +148,18 @@ def test_names_are_those_below_the_prefix(google: Google) -> None:
     ],
 )
 def test_rows(check: Callable[[mirror_checks.OpenRows], None], google: Google) -> None:
-    check(lambda write: rows_of(Objects(place()), write=write, answer_s=60.0))
+    check(lambda write: rows_of(Objects(place()), answer_s=60.0) if write else ObjectRows(Objects(place())))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("check", journal_checks.CHECKS)
 def test_journal(check: Callable[[journal_checks.OpenJournal], None], google: Google) -> None:
-    check(lambda: Journal(place(), rows=rows_of(Objects(place()), write=True, answer_s=60.0)))
+    check(lambda: Journal(place(), rows=rows_of(Objects(place()), answer_s=60.0)))
 
 
 def test_of_six_drivers_at_once_one_writes(google: Google) -> None:
     def begin(number: int) -> Journal:
-        journal = Journal(place(), rows=rows_of(Objects(place()), write=True, answer_s=60.0))
+        journal = Journal(place(), rows=rows_of(Objects(place()), answer_s=60.0))
         journal.handle(ok(spec(number).key))
         return journal
 
@@ -171,7 +172,7 @@ def test_of_six_drivers_at_once_one_writes(google: Google) -> None:
 def test_a_server_that_looks_at_no_conditions_is_refused(google: Google) -> None:
     google.honours = False
     with pytest.raises(JournalError, match=r"overwrites objects that it was asked to create only where none exists"):
-        rows_of(Objects(place()), write=True)
+        rows_of(Objects(place()))
 
 
 def test_a_bucket_that_is_not_there_is_told(google: Google) -> None:

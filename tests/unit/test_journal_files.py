@@ -9,8 +9,8 @@ from mirror_checks import ok, started
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
 from crowdsweep.record.journal import Journal, read_journal
-from crowdsweep.record.local import JOURNAL_FILE, LOCK_FILE
 from crowdsweep.record.repair import repair_journal
+from crowdsweep.record.store_files import JOURNAL_FILE, LOCK_FILE
 
 A, B, C = ("a" * 16, "b" * 16, "c" * 16)
 KEYS = [f"{number:016x}" for number in range(100)]

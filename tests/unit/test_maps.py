@@ -108,7 +108,7 @@ def test_annotators_left_out_of_training_stand_in_a_table(tmp_path: Path) -> Non
     left_out = {"name": "ldl-nm", "params": {"epochs": 30, "learning_rate": 0.01, "unseen_annotators": 0.5}}
     swept(tmp_path, left_out, {"name": "ldl-nm", "label": "ldl-nm of all", "params": {"epochs": 2, "steps": 0}})
     store = tmp_path / "store"
-    state, rows = read_journal(store), open_rows(store, write=False)
+    state, rows = read_journal(store), open_rows(store)
     (models,) = unseen_annotators(state, shown_trials(state), rows).values()
     ((model, annotators, crowd, inferred, gain, between),) = (row.cells for row in unseen_table(models).rows)
     (key,) = [key for key, spec in state.specs.items() if spec.params["unseen_annotators"] and spec.seed == 0]

@@ -18,6 +18,7 @@ from mlflow_sweeps import outcomes, runs_in, sweep
 from crowdsweep.errors import BadInput
 from crowdsweep.record.journal import Journal
 from crowdsweep.record.shown_uri import redacted, without_credentials
+from crowdsweep.record.store_uri import StoreUri
 from crowdsweep.tracking.artifact_files import relocate_artifacts
 from crowdsweep.tracking.mlflow_runs import (
     MlflowClient,
@@ -87,7 +88,7 @@ def test_where_runs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
     with pytest.raises(BadInput, match=r"tracking\.uri or MLFLOW_TRACKING_URI"):
-        tracking_uri("s3://bucket/x")
+        tracking_uri(StoreUri("s3", "bucket", ("x",)))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
     assert tracking_uri(tmp_path) == "http://server:5000"
     assert tracking_uri(tmp_path, "sqlite:///x.db") == "sqlite:///x.db"

@@ -12,13 +12,14 @@ from obstore.store import MemoryStore
 from six_drivers import six_at_once
 
 from crowdsweep.errors import JournalDamaged, JournalError, JournalLocked
-from crowdsweep.record import object_rows
+from crowdsweep.record import object_writer
 from crowdsweep.record.artifacts import Artifact
 from crowdsweep.record.asking import ask
 from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.kept_arrays import array_of, arrays_of, keep, place_of
 from crowdsweep.record.numbered import Head, head_of, object_name
 from crowdsweep.record.object_rows import ObjectRows, last_head
+from crowdsweep.record.object_writer import ObjectWriter
 from crowdsweep.record.objects import Objects
 from crowdsweep.record.repair import repair_journal
 
@@ -31,12 +32,12 @@ def memory() -> MemoryStore:
 
 
 def texts(memory: MemoryStore) -> list[str]:
-    return [row.text.decode() for row in rows_of(in_memory(memory), write=False).read_rows()]
+    return [row.text.decode() for row in ObjectRows(in_memory(memory)).read_rows()]
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     """Has drivers that begin from now on say that they run on another machine."""
-    monkeypatch.setattr(object_rows.socket, "gethostname", lambda: host)
+    monkeypatch.setattr(object_writer.socket, "gethostname", lambda: host)
 
 
 @pytest.mark.parametrize(
@@ -50,20 +51,24 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
 )
 @pytest.mark.parametrize("packed", [1, 2, 256])
 def test_rows(check: object, packed: int, memory: MemoryStore) -> None:
-    check(lambda write: rows_of(in_memory(memory), write=write, packed=packed, answer_s=60.0))
+    check(
+        lambda write: (
+            rows_of(in_memory(memory), packed=packed, answer_s=60.0) if write else ObjectRows(in_memory(memory))
+        )
+    )
 
 
 @pytest.mark.parametrize("check", journal_checks.CHECKS)
 @pytest.mark.parametrize("packed", [2, 256])
 def test_journal(check: object, packed: int, memory: MemoryStore) -> None:
-    check(lambda: Journal(PLACE, rows=rows_of(in_memory(memory), write=True, packed=packed)))
+    check(lambda: Journal(PLACE, rows=rows_of(in_memory(memory), packed=packed)))
 
 
 def test_one_of_six_drivers_writes(memory: MemoryStore) -> None:
     """All begin at once: five are refused by name, and the sixth is alone."""
 
-    def begin(number: int) -> ObjectRows:
-        rows = rows_of(in_memory(memory), write=True, answer_s=60.0)
+    def begin(number: int) -> ObjectWriter:
+        rows = rows_of(in_memory(memory), answer_s=60.0)
         rows.append_rows([ROW % number])
         return rows
 
@@ -77,7 +82,7 @@ def test_one_of_six_drivers_writes(memory: MemoryStore) -> None:
 def test_an_answer_that_was_lost_is_no_lost_race(memory: MemoryStore) -> None:
     objects = in_memory(memory)
     objects.losing = 1  # of the object that says that this driver begins
-    rows = rows_of(objects, write=True)
+    rows = rows_of(objects)
     assert objects.creates == 3  # again, as no answer came, and to see that the server looks
     list(rows.read_rows())
     objects.losing = 2
@@ -90,7 +95,7 @@ def test_an_answer_that_was_lost_is_no_lost_race(memory: MemoryStore) -> None:
 def test_a_driver_whose_answers_are_all_lost_stops_and_the_next_goes_on(memory: MemoryStore) -> None:
     """What it wrote and could not know of stands there, once; it tells nobody of it."""
     objects = in_memory(memory)
-    journal = Journal(PLACE, rows=rows_of(objects, write=True))
+    journal = Journal(PLACE, rows=rows_of(objects))
     journal.handle(ok(spec(0).key))
     objects.create = _raises  # type: ignore[method-assign]
     for _ in range(2):
@@ -98,7 +103,7 @@ def test_a_driver_whose_answers_are_all_lost_stops_and_the_next_goes_on(memory: 
             journal.handle(ok(spec(1).key))
     assert list(journal.state.results) == [spec(0).key]
     journal.close()
-    again = Journal(PLACE, rows=rows_of(in_memory(memory), write=True))
+    again = Journal(PLACE, rows=rows_of(in_memory(memory)))
     again.handle(ok(spec(1).key))
     assert list(again.state.results) == [spec(0).key, spec(1).key]
     again.close()
@@ -113,11 +118,11 @@ def test_a_driver_that_does_not_answer_is_replaced_and_stops_before_it_tells(
 ) -> None:
     """As one is that hung, or whose machine was cut off: what it had not written is not known to have been done."""
     elsewhere(monkeypatch, "a spot node")
-    first = Journal(PLACE, rows=(hung := rows_of(in_memory(memory), write=True)))
+    first = Journal(PLACE, rows=(hung := rows_of(in_memory(memory))))
     first.handle(ok(spec(0).key))
     hung._listener._ended.set()
     elsewhere(monkeypatch, "another node")
-    second = Journal(PLACE, rows=rows_of(in_memory(memory), write=True))
+    second = Journal(PLACE, rows=rows_of(in_memory(memory)))
     with pytest.raises(JournalLocked, match=r"another driver has continued .* on another node since .* are lost"):
         first.handle(ok(spec(1).key))
     assert list(first.state.results) == [spec(0).key]
@@ -131,16 +136,16 @@ def test_a_driver_that_does_not_answer_is_replaced_and_stops_before_it_tells(
 
 
 def test_a_driver_that_died_here_is_replaced_at_once(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = rows_of(in_memory(memory), write=True)
+    rows = rows_of(in_memory(memory))
     rows._listener._ended.set()
-    monkeypatch.setattr(object_rows, "is_gone", lambda driver: True)
+    monkeypatch.setattr(object_writer, "is_gone", lambda driver: True)
     began = time.monotonic()
-    rows_of(in_memory(memory), write=True, answer_s=600.0).close()
+    rows_of(in_memory(memory), answer_s=600.0).close()
     assert time.monotonic() - began < 300
 
 
 def test_stop_waits_for_somebody_who_heeds_it(memory: MemoryStore) -> None:
-    rows = rows_of(in_memory(memory), write=True)
+    rows = rows_of(in_memory(memory))
     writer = last_head(in_memory(memory))[1].writer
     assert not ask(in_memory(memory), writer, "stop", patience_s=0.2)  # nobody heeds it yet
     pressed: list[int] = []
@@ -153,7 +158,7 @@ def test_stop_waits_for_somebody_who_heeds_it(memory: MemoryStore) -> None:
 
 
 def test_rows_of_one_flush_are_one_object(memory: MemoryStore) -> None:
-    rows = rows_of(in_memory(memory), write=True)
+    rows = rows_of(in_memory(memory))
     rows.append_rows([ROW % number for number in range(50)])
     rows.close()
     names = [one.name for one in in_memory(memory).names("journal")]
@@ -164,14 +169,14 @@ def test_rows_of_one_flush_are_one_object(memory: MemoryStore) -> None:
 def test_packs_are_read_in_place_of_their_objects(packed: int, memory: MemoryStore) -> None:
     expected: list[str] = []
     for driver in range(3):
-        rows = rows_of(in_memory(memory), write=True, packed=packed)
+        rows = rows_of(in_memory(memory), packed=packed)
         for number in range(10):
             expected.append(ROW % (100 * driver + number))
             rows.append_rows(expected[-1:])
         rows.close()
     assert in_memory(memory).names("packs")
     counted = Counting(PLACE, client=memory)
-    assert [row.text.decode() for row in ObjectRows(counted, write=False).read_rows()] == expected
+    assert [row.text.decode() for row in ObjectRows(counted).read_rows()] == expected
     assert counted.read <= 36 // packed + packed + 1
 
 
@@ -187,7 +192,7 @@ class Counting(Objects):
 
 def test_a_pack_that_cannot_be_written_is_not_missed(memory: MemoryStore) -> None:
     objects = in_memory(memory)
-    rows = rows_of(objects, write=True, packed=3)
+    rows = rows_of(objects, packed=3)
     list(rows.read_rows())
     whole = objects.create
     objects.create = lambda name, content: _raises() if name.startswith("packs/") else whole(name, content)
@@ -195,14 +200,14 @@ def test_a_pack_that_cannot_be_written_is_not_missed(memory: MemoryStore) -> Non
         rows.append_rows([ROW % number])
     rows.close()
     assert texts(memory) == [ROW % number for number in range(10)]
-    rows = rows_of(in_memory(memory), write=True, packed=3)
+    rows = rows_of(in_memory(memory), packed=3)
     list(rows.read_rows())
     rows.close()
     assert in_memory(memory).names("packs")
 
 
 def written(memory: MemoryStore, flushes: int = 4) -> None:
-    rows = rows_of(in_memory(memory), write=True)
+    rows = rows_of(in_memory(memory))
     for number in range(flushes):
         rows.append_rows([ROW % (2 * number), ROW % (2 * number + 1)])
     rows.close()
@@ -227,7 +232,7 @@ def test_what_is_damaged_is_refused_and_nothing_of_it_is_lost_twice(
     objects.remove([name]) if damage is None else objects.put(name, damage(before))
     with pytest.raises(JournalDamaged, match=words):
         texts(memory)
-    rows = rows_of(objects, write=True)
+    rows = rows_of(objects)
     with pytest.raises(JournalDamaged, match="repair"):
         rows.append_rows([ROW % 9])
     rows.close()
@@ -241,7 +246,7 @@ def test_another_object_in_the_journal_is_named(memory: MemoryStore) -> None:
 
 
 def test_repair_goes_by_what_can_be_read(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal(PLACE, rows=rows_of(in_memory(memory), write=True))
+    journal = Journal(PLACE, rows=rows_of(in_memory(memory)))
     for event in one_of_each():
         journal.handle(event)
     journal.close()
@@ -256,14 +261,14 @@ def test_repair_goes_by_what_can_be_read(memory: MemoryStore, monkeypatch: pytes
     assert objects.get(name) == damaged
     assert len(texts(memory)) == done.kept
     assert repair_journal(PLACE).copy is None
-    again = Journal(PLACE, rows=rows_of(in_memory(memory), write=True))
+    again = Journal(PLACE, rows=rows_of(in_memory(memory)))
     again.handle_many(one_of_each())
     again.close()
-    assert read_journal(PLACE, rows=rows_of(in_memory(memory), write=False)).name == "a-sweep"
+    assert read_journal(PLACE, rows=ObjectRows(in_memory(memory))).name == "a-sweep"
 
 
 def test_repair_reads_the_objects_of_a_damaged_pack(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = rows_of(in_memory(memory), write=True, packed=4)
+    rows = rows_of(in_memory(memory), packed=4)
     for number in range(9):
         rows.append_rows([ROW % number])
     rows.close()
@@ -324,12 +329,12 @@ class Overwriting(Objects):
 
 def test_a_server_without_conditional_writes_is_refused(memory: MemoryStore) -> None:
     with pytest.raises(JournalError, match="asked to create only where none exists"):
-        rows_of(Overwriting(PLACE, client=memory), write=True)
+        rows_of(Overwriting(PLACE, client=memory))
 
 
 def test_arrays_are_kept_once(memory: MemoryStore) -> None:
     objects = in_memory(memory)
-    rows = rows_of(objects, write=True)
+    rows = rows_of(objects)
     before = objects.creates
     for _ in range(3):
         rows.put("artifacts", {"a.npy": b"one", "b.npy": b"two"})
@@ -342,7 +347,7 @@ def test_arrays_are_kept_once(memory: MemoryStore) -> None:
 
 
 def test_arrays_of_many_trials_are_read_at_once_and_looked_at(memory: MemoryStore) -> None:
-    rows = rows_of(in_memory(memory), write=True)
+    rows = rows_of(in_memory(memory))
     kept = keep(rows.put, {name: np.full(3, number) for number, name in enumerate("abc")})
     in_memory(memory).put(place_of(kept["b"]), b"damaged")
     found = arrays_of(rows, [*kept.values(), Artifact(dtype="<f8", shape=(10**6,))])

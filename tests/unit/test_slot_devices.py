@@ -1,6 +1,7 @@
 """A GPU that torch cannot use is refused before anything runs, in words, by both engines."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,9 +53,11 @@ def test_inline_refuses_it_up_front(no_such_gpu: None) -> None:
 
 
 def test_inline_does_without_a_gpu_that_is_only_preferred(no_such_gpu: None) -> None:
-    executor = InlineExecutor(datasets(), [Resources(gpu=1.0, gpu_needed=False)])
+    preferred = Resources(gpu=1.0, gpu_needed=False)
+    executor = InlineExecutor(datasets(), [preferred])
     try:
-        executor.submit(batch_of(specs_on(next(iter(datasets().values())), "uniform", 1)))
+        batch = batch_of(specs_on(next(iter(datasets().values())), "uniform", 1))
+        executor.submit(replace(batch, resources=preferred))
         (result,) = finished(drained(executor, 1))
         assert (result.status, result.device) == ("ok", "cpu")
     finally:

@@ -8,7 +8,6 @@ import pytest
 from object_stores import VARIABLES, place, speak_to
 
 from crowdsweep.errors import BadInput, JournalError
-from crowdsweep.record.journal import open_rows
 from crowdsweep.record.objects import Objects, RetrySettings
 from crowdsweep.record.store_uri import StoreUri, near, store_named
 
@@ -67,8 +66,6 @@ def test_other_uris_are_refused_without_their_secrets(text: str, words: str) -> 
     with pytest.raises(BadInput, match=words) as refused:
         store_named(text)
     assert not any(secret in str(refused.value) for secret in ("secret", "token", "\x1b"))
-    with pytest.raises(BadInput, match=words):
-        open_rows(text, write=False)
 
 
 def test_a_uri_that_became_a_path_is_told() -> None:

@@ -21,7 +21,8 @@ def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("named", ["../store", "../below/../store", "../below/./../store/"])
 def test_artifacts_are_written_into_a_store_that_is_named_from_beside(below: Path, named: str) -> None:
-    for uri in (tracking_uri(named), recorded_uri(named, {}), sqlite_uri(Path(named).absolute() / DATABASE)):
+    store = Path(named)
+    for uri in (tracking_uri(store), recorded_uri(store, {}), sqlite_uri(store.absolute() / DATABASE)):
         database = database_file(uri)
         assert database is not None
         assert database == below / "store" / DATABASE
@@ -35,7 +36,7 @@ def test_a_link_before_the_way_back_is_followed_as_the_system_does(below: Path) 
     (below / "elsewhere" / "deep").mkdir(parents=True)
     (below / "elsewhere" / "store").mkdir()
     (below / "link").symlink_to(below / "elsewhere" / "deep")
-    assert database_file(tracking_uri("../link/../store")) == below / "elsewhere" / "store" / DATABASE
+    assert database_file(tracking_uri(Path("../link/../store"))) == below / "elsewhere" / "store" / DATABASE
 
 
 def test_a_store_that_is_a_link_keeps_its_name(below: Path) -> None:

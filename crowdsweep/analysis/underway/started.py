@@ -30,7 +30,7 @@ def started_store(
     while True:
         try:
             store = asked_store(given)
-            if next(open_rows(store, write=False).read_rows(), None) is not None:
+            if next(open_rows(store).read_rows(), None) is not None:
                 if given is None:
                     tell(f"{store}: the latest sweep here")
                 return store

@@ -66,12 +66,12 @@ def render_page(found: AnalysedSweep, running: Underway | None = None) -> str:
         script=Markup(script),  # noqa: S704 - our own
         script_digest=_digest(script),
         underway=running,
+        found=found,
         draw=_Drawing(),
         drawn=figures_of(found),
         **_FUNCTIONS,
         **_about_the_sweep(found),
-        **_first_screen(found),
-        **_rooms(found),
+        **_made_of(found),
     )
 
 
@@ -89,53 +89,26 @@ def _about_the_sweep(found: AnalysedSweep) -> dict[str, Any]:
     """Returns what the page says of the sweep as a whole: its progress, what failed, how to run it again."""
     state = found.state
     return {
-        "state": state,
         "written": datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "progress": found.counts,
         "unfinished": state.status is not SweepStatus.DONE,
         "failed": found.failed[:_MAX_SHOWN_FAILURES],
         "latest_failed": found.failed[-_LATEST_FAILURES:],
         "n_failed": len(found.failed),
         "quoted_store": shlex.quote(str(found.store)),
         "a_key": next((trial.spec.key for trial in found.trials if trial.spec.key in state.results), ""),
-        "standing": found.standing,
-        "left_out": found.left_out,
         "methods": " ".join(methods_of(found)),
         "sweep_file": yaml.safe_dump(json.loads(json.dumps(dict(state.config))), sort_keys=False, allow_unicode=True),
     }
 
 
-def _first_screen(found: AnalysedSweep) -> dict[str, Any]:
-    """Returns the answer, and what follows from it."""
-    comparison = found.comparison
+def _made_of(found: AnalysedSweep) -> dict[str, Any]:
+    """Returns what the page shows of parts of the sweep that are not shown as they are: the first screen, then the
+    sections below it."""
     return {
-        "comparison": comparison,
-        "study": found.study,
         "study_tables": below(map(page_tables.study_table, found.study.tables)) if found.study else [],
-        "winners": found.winners,
-        "answers": found.answers,
-        "first_notes": phrases.worth_of_heldout(comparison),
-        "steps": found.next_steps,
-        "crowds": found.crowds,
-        "searches": found.searches,
-        "trade_offs": found.trade_offs,
+        "first_notes": phrases.worth_of_heldout(found.comparison),
         "searches_drawn": _searches_drawn(found),
         "so_far": None if found.state.status is SweepStatus.DONE else search_so_far(found.searches),
-        "notes": found.notes,
-    }
-
-
-def _searches_drawn(found: AnalysedSweep) -> frozenset[str]:
-    """Returns the keys of the searches whose figures are on the page; those of the best models come first."""
-    best = {(answer.block.place, answer.block.ranked[0].model) for answer in found.answers if answer.block.ranked}
-    order = sorted(found.searches, key=lambda search: (search.place, search.model) not in best)
-    return frozenset(search.key for search in order[:_MOST_SEARCHES_DRAWN])
-
-
-def _rooms(found: AnalysedSweep) -> dict[str, Any]:
-    """Returns the data of the sections below the first screen."""
-    return {
-        "maps": found.maps,
         "baselines": {place: below([sections.baseline_table(one)]) for place, one in found.baselines.items()},
         "guidance": below(sections.guidance_tables(found.guidance)),
         "soft_labels": below(sections.soft_label_tables(found.soft_labels)),
@@ -144,6 +117,13 @@ def _rooms(found: AnalysedSweep) -> dict[str, Any]:
         "cost": page_tables.cost_table(found.comparison),
         "table_name": (found.state.config.get("published") or {}).get("table") or "the paper",
     }
+
+
+def _searches_drawn(found: AnalysedSweep) -> frozenset[str]:
+    """Returns the keys of the searches whose figures are on the page; those of the best models come first."""
+    best = {(answer.block.place, answer.block.ranked[0].model) for answer in found.answers if answer.block.ranked}
+    order = sorted(found.searches, key=lambda search: (search.place, search.model) not in best)
+    return frozenset(search.key for search in order[:_MOST_SEARCHES_DRAWN])
 
 
 def _ticks(text: str) -> Markup:
