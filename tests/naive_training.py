@@ -24,7 +24,7 @@ CLOSE = 2e-6  # what float32 leaves of four steps
 KINDS = ["plain", "mixed"]
 SETTINGS = {
     "network": "linear",
-    "batch_size": 10_000,
+    "batch_size": 64,
     "standardise": False,
     "steps": 0,
     "learning_rate": RATE,

@@ -176,7 +176,7 @@ CASES = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", CASES)
 def test_a_model_trained_end_to_end(case: str, kind: str) -> None:
-    name, data, (make, params) = case.split()[0], training_data(kind), CASES[case]
+    name, data, (make, params) = case.partition(" ")[0], training_data(kind), CASES[case]
     labels, twin = labels_of(data.annotations), make(data)
     total = sum(label[3] for label in labels)
 

@@ -1,6 +1,8 @@
-"""LIA, LIA-ML and LDL-NM from the first weights to the last prediction, against training in loops: `naive_training`."""
+"""LIA, LIA-E, LIA-ML and LDL-NM from the first weights to the last prediction, against training in loops."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import getclosurevars
 from typing import Any
 
 import numpy as np
@@ -8,11 +10,10 @@ import pytest
 import torch
 
 from crowdsweep.data.annotations import Annotations
-from crowdsweep.data.dataset import TrainingData
+from crowdsweep.data.dataset import Items, TrainingData
 from crowdsweep.models.contract import FitResult
 from crowdsweep.models.joint._ldl_network import AnnotatorEnsemble
 from crowdsweep.models.joint._lia_fitted import FittedLia
-from crowdsweep.models.joint._lia_replicas import LiaPredictor
 from tests.naive_training import (
     N_ANNOTATORS,
     N_CLASSES,
@@ -25,6 +26,7 @@ from tests.naive_training import (
     fit,
     labels_of,
     must_be,
+    shares_of,
     training_data,
 )
 
@@ -37,10 +39,17 @@ ROUNDS, EM_ROUNDS, PASSES, GAMMA, WIDTH = 3, 2, 2, 0.3, 2
 RIGHT = 0.8  # how often annotators are right at the start
 
 
+def read(values: Values, data: TrainingData) -> torch.Tensor:
+    """Returns a one and what is read of each item: its features, or its own vector."""
+    if "item vectors" not in values:
+        return features_of(data)
+    return torch.cat([torch.ones(N_ITEMS, 1, dtype=torch.float64), values["item vectors"]], dim=1)
+
+
 def loops(values: Values, data: TrainingData, shape: tuple[int, int, int], i: int, t: int) -> torch.Tensor:
     """Returns log Q[question, true, observed] of an item and an annotator."""
     questions, classes, latent = shape
-    difficulty = (features_of(data)[i] @ values["difficulty"]).reshape(questions, classes, classes, latent)
+    difficulty = (read(values, data)[i] @ values["difficulty"]).reshape(questions, classes, classes, latent)
     competence = values[f"vector {t}"] @ values["competence weights"] + values["competence"]
     both = difficulty + competence.reshape(questions, classes, classes, latent)
     return torch.log_softmax(torch.logsumexp(both, dim=3), dim=2)
@@ -48,39 +57,114 @@ def loops(values: Values, data: TrainingData, shape: tuple[int, int, int], i: in
 
 def classes_of(values: Values, data: TrainingData, questions: int) -> torch.Tensor:
     """Returns log h [items, questions, classes]."""
-    logits = features_of(data) @ values["w"]
+    logits = read(values, data) @ values["w"]
     return torch.log_softmax(logits.reshape(N_ITEMS, questions, -1), dim=2)
 
 
-def start_of(fitted: FitResult, shape: tuple[int, int, int], multilabel: bool) -> tuple[Values, FittedLia]:
+def start_of(fitted: FitResult, shape: tuple[int, int, int], multilabel: bool) -> Values:
     """Returns what LIA begins at: items equally difficult, annotators rather good."""
     questions, classes, latent = shape
-    assert isinstance(fitted.predictor, LiaPredictor)
-    drawn = fitted.predictor.fitted
-    weights = first_weights(fitted)
-    if multilabel:  # probabilities of each class: one logit of its question may be zero
-        assert drawn.snapshot.values["competence"].shape == (1, questions * classes**2 * latent)
+    assert fitted.label_probs is not None
+    drawn = getclosurevars(fitted.label_probs).nonlocals["end"]
+    assert isinstance(drawn, FittedLia)
+    values = {name: torch.from_numpy(value) for name, value in drawn.snapshot.values.items()}
+    if fitted.predictor is None:
+        both = torch.cat([values["items b0"], values["items w0"]])
+        begins = {"item vectors": values["items item vectors"], "w": both[:, :classes]}
+    elif multilabel:  # probabilities of each class: one logit of its question may be zero
         corners = np.vstack([np.zeros(2), np.eye(2)]).astype(np.float32)
-        chosen = fitted.predictor.predict(replace_items(corners), "classifier")
+        chosen = fitted.predictor.predict(with_features(corners), "classifier")
         logits = np.log(chosen / (1 - chosen))
         affine = np.vstack([logits[:1], logits[1:] - logits[0]])
-        weights = torch.from_numpy(np.stack([np.zeros_like(affine), affine], axis=2).reshape(3, -1))
+        begins = {"w": torch.from_numpy(np.stack([np.zeros_like(affine), affine], axis=2).reshape(3, -1))}
+    else:
+        begins = {"w": first_weights(fitted)}
     good = np.log(RIGHT * (classes - 1) / (1 - RIGHT))
     competence = torch.stack([good * torch.eye(classes, dtype=torch.float64)] * latent, dim=2)
     vectors = drawn.snapshot.tables["annotators"][drawn.code]
     return {
-        "w": weights,
+        **begins,
         "difficulty": torch.zeros(3, questions * classes**2 * latent),
-        "competence weights": torch.from_numpy(drawn.snapshot.values["competence weights"]),
+        "competence weights": values["competence weights"],
         "competence": competence.repeat(questions, 1, 1, 1).flatten(),
         **{f"vector {t}": torch.from_numpy(vectors[t]) for t in range(N_ANNOTATORS - 1)},
-    }, drawn
+    }
 
 
-def replace_items(features: np.ndarray) -> Any:
+def with_features(features: np.ndarray) -> Items:
     """Returns items with these features."""
-    items = training_data().items
-    return replace(items, n_items=len(features), features=features)
+    return Items(n_items=len(features), features=features)
+
+
+@dataclass(frozen=True)
+class LiaTwin:
+    """LIA's losses and posterior in loops.
+
+    Attributes:
+        shape: questions, classes, latent.
+        given: weight of each item's answers.
+    """
+
+    data: TrainingData
+    answers: list[Answer]
+    shape: tuple[int, int, int]
+    settings: dict[str, Any]
+    given: torch.Tensor
+
+    def is_em(self, made: int) -> bool:
+        """Whether the round after so many is one of EM."""
+        return made < EM_ROUNDS or self.settings["finetune"] == "none"
+
+    def votes(self) -> torch.Tensor:
+        """Returns the first posterior."""
+        said = torch.zeros(N_ITEMS, *self.shape[:2], dtype=torch.float64)
+        for i, _, weight, what in self.answers:
+            said[i] += weight * what
+        return torch.stack([shares_of(of_item) for of_item in said])
+
+    def log_posterior(self, values: Values, prior: bool) -> torch.Tensor:
+        """Returns log (h prod Q[:, y]) of each item, not normalised; `prior` counts h in."""
+        log_h = classes_of(values, self.data, self.shape[0])
+        joint = list(log_h if prior else torch.zeros_like(log_h))
+        for i, t, weight, what in self.answers:
+            log_q = loops(values, self.data, self.shape, i, t)
+            joint[i] = joint[i] + weight * torch.einsum("jkl,jl->jk", log_q, what)
+        return torch.stack(joint)
+
+    def posterior(self, values: Values) -> torch.Tensor:
+        """Returns it as the E-step has it."""
+        return torch.softmax(self.log_posterior(values, self.settings.get("estep_prior", True)), dim=2).detach()
+
+    def loss(self, values: Values, made: int, q: torch.Tensor) -> torch.Tensor:
+        """Returns what the round after so many minimises, at the posterior q."""
+        labelled = self.given > 0
+        total = self._pull(values)
+        if self.is_em(made):
+            log_h = classes_of(values, self.data, self.shape[0])
+            often = self.given if self.settings.get("item_weighting") == "code" else labelled.to(torch.float64)
+            total = total - (often[:, None, None] * q * log_h).sum()
+            for i, t, weight, what in self.answers:
+                log_q = loops(values, self.data, self.shape, i, t)
+                total = total - weight * torch.einsum("jk,jkl,jl->", q[i], log_q, what)
+        elif self.settings["finetune"] == "joint":
+            total = total - torch.logsumexp(self.log_posterior(values, prior=True), dim=2)[labelled].sum()
+        else:
+            total = total - self._composite(values)
+        return total / labelled.sum()
+
+    def _pull(self, values: Values) -> torch.Tensor:
+        per_item = self.given[self.given > 0].mean()
+        squares = [w * (loops(values, self.data, self.shape, i, t) ** 2).sum() for i, t, w, _ in self.answers]
+        return GAMMA / per_item * torch.stack(squares).sum()
+
+    def _composite(self, values: Values) -> torch.Tensor:
+        """Equation 9: sum over answers of log sum_k h_k Q[k, y]."""
+        h, total = torch.exp(classes_of(values, self.data, self.shape[0])), torch.zeros((), dtype=torch.float64)
+        for i, t, weight, what in self.answers:
+            confusions = torch.exp(loops(values, self.data, self.shape, i, t))
+            for j in range(self.shape[0]):
+                total = total + weight * what[j] @ torch.log(h[i, j] @ confusions[j])
+        return total
 
 
 def must_train_as_in_loops(
@@ -89,6 +173,10 @@ def must_train_as_in_loops(
     """Checks a whole fit of LIA: rounds of EM from the votes, then rounds on the likelihood of the answers."""
     multilabel = data.scale == "multilabel"
     shape = (N_CLASSES, 2, latent) if multilabel else (1, N_CLASSES, latent)
+    given = torch.zeros(N_ITEMS, dtype=torch.float64)
+    for i, _, weight, _ in answers:
+        given[i] += weight
+    twin = LiaTwin(data, answers, shape, settings, given)
     params = {
         "latent": latent,
         "annotator_embedding": WIDTH,
@@ -98,59 +186,24 @@ def must_train_as_in_loops(
         "regularisation": GAMMA,
         **settings,
     }
-    start, _ = start_of(fit(name, data, **{**params, "learning_rate": STILL}), shape, multilabel)
-    adam, lost = Adam(start), []
-    said = torch.zeros(N_ITEMS, *shape[:2], dtype=torch.float64)
-    given = torch.zeros(N_ITEMS, dtype=torch.float64)
-    for i, _, weight, what in answers:
-        said[i] += weight * what
-        given[i] += weight
-    labelled = given > 0
-    uniform = torch.full_like(said, 1 / shape[1])
-    q = torch.where(labelled[:, None, None], said / given.clamp(min=1e-300)[:, None, None], uniform)
-
-    def log_posterior(values: Values, prior: bool) -> torch.Tensor:
-        log_h = classes_of(values, data, shape[0])
-        joint = list(log_h if prior else torch.zeros_like(log_h))
-        for i, t, weight, what in answers:
-            joint[i] = joint[i] + weight * torch.einsum("jkl,jl->jk", loops(values, data, shape, i, t), what)
-        return torch.stack(joint)
-
-    def loss(values: Values) -> torch.Tensor:
-        log_h, total = classes_of(values, data, shape[0]), torch.zeros((), dtype=torch.float64)
-        for i, t, weight, what in answers:
-            log_q = loops(values, data, shape, i, t)
-            total = total + GAMMA / given[labelled].mean() * weight * (log_q**2).sum()
-            if expects:
-                total = total - weight * torch.einsum("jk,jkl,jl->", q[i], log_q, what)
-            elif settings["finetune"] == "composite":
-                for j in range(shape[0]):
-                    total = total - weight * what[j] @ torch.log(torch.exp(log_h[i, j]) @ torch.exp(log_q[j]))
-        if expects:
-            often = given if settings.get("item_weighting") == "code" else labelled.to(torch.float64)
-            total = total - (often[:, None, None] * q * log_h).sum()
-        elif settings["finetune"] == "joint":
-            total = total - torch.logsumexp(log_posterior(values, prior=True), dim=2)[labelled].sum()
-        return total / labelled.sum()
-
-    prior = settings.get("estep_prior", True)
+    adam = Adam(start_of(fit(name, data, **{**params, "learning_rate": STILL}), shape, multilabel))
+    lost, q = [], twin.votes()
     for made in range(ROUNDS):
-        expects = made < EM_ROUNDS or settings["finetune"] == "none"
-        lost.append(adam.train(loss, PASSES)[-1])
-        if made + 1 < EM_ROUNDS or settings["finetune"] == "none":
-            q = torch.softmax(log_posterior(adam.values, prior), dim=2).detach()
-    found = fit(name, data, **params)
-    assert found.predictor is not None
-    assert found.label_probs is not None
-    must_be(-found.objective, lost, "losses", 1e-5)
+        lost.append(adam.train(partial(twin.loss, made=made, q=q), PASSES)[-1])
+        if twin.is_em(made + 1):
+            q = twin.posterior(adam.values)
     end = {key: value.detach() for key, value in adam.values.items()}
     h = torch.exp(classes_of(end, data, shape[0]))
-    labels = torch.softmax(log_posterior(end, prior), dim=2) if settings.get("predict") == "posterior" else h
+    labels = twin.posterior(end) if settings.get("predict") == "posterior" else h
 
     def shown(probs: torch.Tensor) -> torch.Tensor:
         return probs[:, :, 1] if multilabel else probs[:, 0]
 
-    must_be(found.predictor.predict(data.items, "classifier"), shown(h), "classifier")
+    found = fit(name, data, **params)
+    assert found.label_probs is not None
+    must_be(-found.objective, lost, "losses", 1e-5)
+    if found.predictor is not None:
+        must_be(found.predictor.predict(data.items, "classifier"), shown(h), "classifier")
     must_be(found.item_probs, shown(labels), "items")
     for t in range(N_ANNOTATORS - 1):
         expected = [torch.einsum("jk,jkl->jl", labels[i], loops(end, data, shape, i, t).exp()) for i in range(N_ITEMS)]
@@ -194,6 +247,12 @@ def test_lia(kind: str, settings: dict[str, Any]) -> None:
     data = training_data(kind)
     answers = answers_of(labels_of(data.annotations), data.annotations)
     must_train_as_in_loops("lia", data, answers, 2, settings)
+
+
+def test_lia_e_learns_a_vector_of_each_item() -> None:
+    data = training_data("mixed")
+    answers = answers_of(labels_of(data.annotations), data.annotations)
+    must_train_as_in_loops("lia-e", data, answers, 1, {"finetune": "composite", "item_embedding": 2})
 
 
 def test_lia_ml_asks_of_each_class_whether_it_applies() -> None:

@@ -65,9 +65,7 @@ def test_semi_lfc() -> None:
     vae = ConditionalVae(n_features=2, n_classes=N_CLASSES, hidden=HIDDEN, latent=LATENT)
     drawn = ReplicaStack.start(vae.parameters(), [seeds], "cpu").values_of(0)
     still = fit("semi-lfc", data, **{**params, "learning_rate": STILL})
-    adam = Adam(
-        {"w": first_weights(still), **{name: torch.from_numpy(value.copy()) for name, value in drawn.items()}}
-    )
+    adam = Adam({"w": first_weights(still), **{name: torch.from_numpy(value.copy()) for name, value in drawn.items()}})
     noises, lost = seeds.numpy("noise"), []
 
     def log_f(values: Values) -> torch.Tensor:
