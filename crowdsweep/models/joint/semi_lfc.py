@@ -15,7 +15,8 @@ Atarashi, Oyama and Kurihara (2018), "Semi-supervised Learning from Crowds Using
     loss = mean over items of - bound + alpha KL(p(t | Y) || q(t | x))       classification_weight; p from answers alone
 
 Each epoch of networks is followed by an exact M-step of pi and beta (`smoothing` pseudo-answers in every cell) on
-q(t | x, Y), of which beta exists for observed labels only.
+q(t | x, Y), of which beta exists for observed labels only. Items without answers have pi in their bound, and no part in
+its count: it is the share of each class among the items that have answers.
 
 Deviations: the paper states the bound with sampled classes, and learns beta by gradient; networks have one hidden layer
 and no batch normalisation (replicas that are trained side by side, each with its own last batch, have no common
