@@ -249,10 +249,13 @@ def report(store: Store | None, live: bool, figures: str | None, methods: bool, 
 def _for_a_paper(store: Store | None, formats: str | None, *, methods: bool, latex: bool) -> None:
     from crowdsweep.analysis.sweep import analysed
     from crowdsweep.views.papers import formats_of, methods_paragraph, write_figures
-    from crowdsweep.views.report_files import write_files
+    from crowdsweep.views.report_files import check_can_report, write_files
 
     wanted = formats_of(formats) if formats is not None else ()
-    found = analysed(named_store(store))
+    named = named_store(store)
+    if wanted or not methods:
+        check_can_report(named)
+    found = analysed(named)
     if methods:
         click.echo(methods_paragraph(found, latex=latex))
     else:

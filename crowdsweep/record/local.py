@@ -21,6 +21,7 @@ from crowdsweep.paths import check_path, names_in
 from crowdsweep.record.rows import START, Row, chain, lines_of, valid_rows
 from crowdsweep.record.store_files import JOURNAL_FILE, LOCK_FILE, check_journal_goes_here, read_note
 
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _log = logging.getLogger(__name__)
 
 
@@ -230,6 +231,11 @@ def _words(error: OSError) -> str:
     """Returns the message of an error; for a link in the place of a file, one that names the link."""
     if error.errno == errno.ELOOP and error.filename is not None:
         return f"{error.filename} is a link, and a store's record may not be a link; put the file itself in its place"
+    if error.errno in _NO_LOCKS:
+        return (
+            f"its file system has no file locks ({error.strerror}), which keep a second driver out; have it mounted with "
+            f"them (NFS: its lock daemon runs; Lustre: -o flock), or give another --store, on a local disk or s3://…"
+        )
     return str(error)
 
 
@@ -282,8 +288,13 @@ def _sync_folder(path: Path) -> None:
 
 
 def _not_written(path: Path, error: OSError) -> JournalError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "make room" if full else "put a folder there" if isinstance(error, UnexpectedLink) else "check the disk"
+    advice = "check the disk"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        advice = "make room"
+    elif error.errno == errno.ESTALE:
+        advice = "the server that has this folder was restarted or lost it, so see that it is mounted and whole"
+    elif isinstance(error, UnexpectedLink):
+        advice = "put a folder there"
     return JournalError(
         f"{path}: could not be written ({error.strerror}). What is in the store is safe: {advice}, then run the "
         f"same sweep again to continue"
