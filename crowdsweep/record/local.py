@@ -233,8 +233,8 @@ def _words(error: OSError) -> str:
         return f"{error.filename} is a link, and a store's record may not be a link; put the file itself in its place"
     if error.errno in _NO_LOCKS:
         return (
-            f"its file system has no file locks ({error.strerror}), which keep a second driver out; have it mounted with "
-            f"them (NFS: its lock daemon runs; Lustre: -o flock), or give another --store, on a local disk or s3://…"
+            f"its file system has no file locks ({error.strerror}), which keep a second driver out; have it mounted "
+            f"with them (NFS: its lock daemon runs; Lustre: -o flock), or give another --store, on a local disk or s3://…"
         )
     return str(error)
 

@@ -318,8 +318,8 @@ def _words(place: StoreUri, error: BaseException) -> str:
         return f"{place}: the server refuses the clock of this machine ({said}); set it (NTP), then do the same again"
     if re.search(r"ExpiredToken|token[^<]* expired", str(error), re.IGNORECASE):  # S3 answers 400, others 401 or 403
         return (
-            f"{place}: the session token of these credentials has expired ({said}). What is in the store is safe: log in "
-            f"again (such as `aws sso login`, or a new AWS_SESSION_TOKEN with its keys), then do the same again to "
+            f"{place}: the session token of these credentials has expired ({said}). What is in the store is safe: log "
+            f"in again (such as `aws sso login`, or a new AWS_SESSION_TOKEN with its keys), then do the same again to "
             f"continue"
         )
     if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):

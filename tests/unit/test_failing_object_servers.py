@@ -152,7 +152,7 @@ def test_a_run_with_fresh_credentials_continues_after_a_token_that_expired(
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-morning")
     journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE), write=True))
     journal.handle(ok(spec(0).key))
-    server.answer = lambda server, method, path: expires(server, method, path)
+    server.answer = expires
     with pytest.raises(JournalError, match="has expired") as told:
         journal.handle(ok(spec(1).key))
     assert "of-the-morning" not in str(told.value)

@@ -1,4 +1,4 @@
-"""Stores on disks of other machines: without file locks, stale after a restart of the server, with errors of its own."""
+"""Stores on disks of other machines: without file locks, stale after a restart of the server, with I/O errors."""
 
 import errno
 import fcntl
