@@ -64,13 +64,13 @@ def check_can_write(folder: Path) -> None:
     place = next(above for above in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(above))
     try:
         # A file without a name: nobody sees it, and none is left if this process is killed.
-        file = os.open(place, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+        file = os.open(place, os.O_WRONLY | getattr(os, "O_TMPFILE", os.O_DIRECTORY) | os.O_CLOEXEC, 0o600)
         try:
             os.write(file, bytes(1024))
         finally:
             os.close(file)
     except OSError as error:
-        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):  # a file system that has no such files
+        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):  # a system without such files
             if os.access(place, os.W_OK | os.X_OK):
                 return
             error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))

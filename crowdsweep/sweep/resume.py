@@ -1,6 +1,7 @@
 """The plan and the journal: what is recorded of a plan before any trial runs, and what the journal holds of it."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from crowdsweep.errors import plain, shortened
@@ -129,7 +130,7 @@ def data_changes(plan: Plan, state: JournalState) -> list[str]:
     ]
 
 
-def _listed(class_names: tuple[str, ...]) -> str:
+def _listed(class_names: Iterable[str]) -> str:
     return shortened(", ".join(map(plain, class_names)))
 
 
