@@ -293,6 +293,8 @@ def _not_written(path: Path, error: OSError) -> JournalError:
         advice = "make room"
     elif error.errno == errno.ESTALE:
         advice = "the server that has this folder was restarted or lost it, so see that it is mounted and whole"
+    elif error.errno in (errno.EMFILE, errno.ENFILE):
+        advice = "allow more open files (ulimit -n)"
     elif isinstance(error, UnexpectedLink):
         advice = "put a folder there"
     return JournalError(

@@ -60,6 +60,7 @@ def test_reports_and_labels_are_written_to_a_disk_without_locks(
         (errno.ESTALE, "the server that has this folder was restarted or lost it"),
         (errno.EIO, "check the disk"),
         (errno.EDQUOT, "make room"),
+        (errno.EMFILE, r"allow more open files \(ulimit -n\)"),
     ],
 )
 @pytest.mark.parametrize("where", ["fsync", "write", "lstat"])
