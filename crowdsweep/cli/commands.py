@@ -4,7 +4,6 @@ Heavy libraries are imported inside the commands that need them, so that `--help
 """
 
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import StringIO
@@ -66,8 +65,7 @@ def run_command_line(arguments: Sequence[str], *, waiting: LoadingNotice | None 
     except (click.Abort, KeyboardInterrupt):
         say("interrupted", err=True)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has closed it, as `head` does
-        sys.stderr.close()
+    except SystemExit:  # only click's: the reader of a pipe has closed it, as `head` does
         return EXIT_OK
     except Exception as error:
         if _is_of_printing(error):

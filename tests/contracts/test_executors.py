@@ -159,11 +159,11 @@ def test_inline_loses_no_trial_while_its_own_process_stands_still(
     waits to be read when the driver goes on, long after `budget.trial_minutes`."""
     monkeypatch.setattr("crowdsweep.engine.inline.STARTING_S", 0.0)
     monkeypatch.setattr("crowdsweep.engine.inline._STOOD_STILL_S", 1.0)
-    executor = InlineExecutor(datasets(), trial_minutes=0.02)
+    executor = InlineExecutor(datasets(), trial_minutes=0.03)
     try:
         executor.submit(batch_of(specs_of("slow", 1)))
         assert len(executor.poll(0.0)) == 1
-        time.sleep(4.0)
+        time.sleep(2.5)
         events = drained(executor, 1)
         assert [result.status for result in finished(events)] == ["ok"]
         assert not [event for event in events if isinstance(event, BatchLost)]
