@@ -130,6 +130,12 @@ def error_words(error: BaseException) -> str:
     return shortened(" ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__)
 
 
+def place_words(error: OSError) -> str:
+    """Returns an operating system's error with the path that it is about, where that is known."""
+    where = "" if error.filename is None else f"{plain(shortened(str(error.filename)))}: "
+    return f"{where}{error_words(error)}"
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Returns a question with the most similar known name, or a list of all known names if none is similar."""
     names = sorted(known)

@@ -63,6 +63,7 @@ def drive(
         make_searcher=make_searcher,
         mirrors=mirrors,
         clock=slots.clock,
+        watch=slots.clock,
         interrupts=interrupts,
         retry_failed=retry_failed,
     )

@@ -4,7 +4,6 @@ Heavy libraries are imported inside the commands that need them, so that `--help
 """
 
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import StringIO
@@ -66,8 +65,7 @@ def run_command_line(arguments: Sequence[str], *, waiting: LoadingNotice | None 
     except (click.Abort, KeyboardInterrupt):
         say("interrupted", err=True)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has closed it, as `head` does
-        sys.stderr.close()
+    except SystemExit:  # only click's: the reader of a pipe has closed it, as `head` does
         return EXIT_OK
     except Exception as error:
         if _is_of_printing(error):
@@ -249,10 +247,13 @@ def report(store: Store | None, live: bool, figures: str | None, methods: bool, 
 def _for_a_paper(store: Store | None, formats: str | None, *, methods: bool, latex: bool) -> None:
     from crowdsweep.analysis.sweep import analysed
     from crowdsweep.views.papers import formats_of, methods_paragraph, write_figures
-    from crowdsweep.views.report_files import write_files
+    from crowdsweep.views.report_files import check_can_report, write_files
 
     wanted = formats_of(formats) if formats is not None else ()
-    found = analysed(named_store(store))
+    named = named_store(store)
+    if wanted or not methods:
+        check_can_report(named)
+    found = analysed(named)
     if methods:
         click.echo(methods_paragraph(found, latex=latex))
     else:

@@ -161,6 +161,7 @@ def simulate(folder: Path, source: str, seed: int, settings: tuple[str, ...]) ->
     from crowdsweep.data.catalogue import load
     from crowdsweep.data.catalogue import source as find_source
     from crowdsweep.data.on_disk.folder import write_folder
+    from crowdsweep.data.on_disk.new_folder import check_new
     from crowdsweep.errors import BadInput
     from crowdsweep.files.located import parse_setting
     from crowdsweep.seeds import SeedStream
@@ -169,5 +170,6 @@ def simulate(folder: Path, source: str, seed: int, settings: tuple[str, ...]) ->
     found = find_source(source)
     if found is None or found.draw is None:
         raise BadInput(f"--source {source}: expected a built-in dataset with a simulated crowd, such as gaussians")
+    check_new(folder)
     write_folder(found.draw(load(source, params), SeedStream(seed).child("crowd")), folder)
     say(f"{folder}: written; look at it with `crowdsweep data describe {folder}`")

@@ -34,13 +34,23 @@ from crowdsweep.resources import Resources
 
 SLOT = "inline"
 
+_STOOD_STILL_S = 5.0
 _log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
 class _Running:
+    """A batch that runs.
+
+    Attributes:
+        batch: what was sent to the worker.
+        deadline: time (`time.monotonic`) after which it has run too long; None for never.
+        looks_until: time until which the last look waited for the worker, at most.
+    """
+
     batch: Batch
     deadline: float | None
+    looks_until: float
 
 
 class InlineExecutor:
@@ -125,9 +135,9 @@ class InlineExecutor:
                 wanted = unfinished(self._waiting.popleft(), self._stopped)
         if wanted is None:
             return []
-        limit_s = self._retries.limit_s(len(wanted.specs))
+        limit_s, now = self._retries.limit_s(len(wanted.specs)), time.monotonic()
         self._running = _Running(
-            batch=wanted, deadline=None if limit_s is None else time.monotonic() + limit_s + STARTING_S
+            batch=wanted, deadline=None if limit_s is None else now + limit_s + STARTING_S, looks_until=now
         )
         worker = self._forkserver.worker()
         worker.send(
@@ -144,11 +154,14 @@ class InlineExecutor:
     def _look(self, running: _Running, until: float) -> Sequence[Event]:
         """Handles the worker's next message, waiting until `until` for it; kills a worker past its deadline."""
         now = time.monotonic()
+        if running.deadline is not None and now - running.looks_until > _STOOD_STILL_S:
+            # This process was suspended (Ctrl-Z, SIGSTOP): its worker too, or what it has finished waits to be read.
+            running.deadline += now - running.looks_until
         if running.deadline is not None and now >= running.deadline:
             self._forkserver.kill_worker()
             return self._lost(self._retries.after_overrun, "it ran longer than budget.trial_minutes")
-        upto = until if running.deadline is None else min(until, running.deadline)
-        match self._forkserver.receive(max(0.0, upto - now)):
+        running.looks_until = max(now, until if running.deadline is None else min(until, running.deadline))
+        match self._forkserver.receive(running.looks_until - now):
             case (str() as kind, _) if kind == BEGUN:
                 limit_s = self._retries.limit_s(len(running.batch.specs))
                 running.deadline = None if limit_s is None else time.monotonic() + limit_s

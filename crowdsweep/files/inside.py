@@ -55,6 +55,29 @@ def opened_folder(root: Path, *parts: str, make: bool = False) -> Generator[int]
         os.close(here)
 
 
+def check_can_write(folder: Path) -> None:
+    """Checks that files can be written into a folder, or into the one that it would be made in; leaves nothing behind.
+
+    Raises:
+        OSError: they cannot, with the folder that refuses as the error's `filename`.
+    """
+    place = next(above for above in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(above))
+    try:
+        # A file without a name: nobody sees it, and none is left if this process is killed.
+        file = os.open(place, os.O_WRONLY | getattr(os, "O_TMPFILE", os.O_DIRECTORY) | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, bytes(1024))
+        finally:
+            os.close(file)
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):  # a system without such files
+            if os.access(place, os.W_OK | os.X_OK):
+                return
+            error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        error.filename = str(place)
+        raise error from None
+
+
 def folder_below(above: int, name: str, *, make: bool = False) -> int:
     """Opens a subfolder of an opened folder and returns its descriptor.
 

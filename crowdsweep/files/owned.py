@@ -20,6 +20,7 @@ from crowdsweep.files.drafts import Draft, alone_in, is_draft, write_file
 from crowdsweep.files.inside import (
     UnexpectedLink,
     above,
+    check_can_write,
     digest_in,
     folder_below,
     is_link,
@@ -60,12 +61,12 @@ class Kind:
 
 
 def check_owned(root: Path, parts: tuple[str, ...], kind: Kind) -> None:
-    """Checks, before long work, that files may be written into a folder; passes if the folder does not exist yet.
+    """Checks, before long work, that files may and can be written into a folder, which need not exist yet.
 
     Raises:
         ForeignFile: a file that crowdsweep does not own is in the way.
         UnexpectedLink: a folder below `root`, or a subfolder of the kind, is a link.
-        OSError: the folder cannot be read.
+        OSError: the folder cannot be read or written, or cannot be made.
     """
     where = str(root.joinpath(*parts))
     try:
@@ -75,7 +76,8 @@ def check_owned(root: Path, parts: tuple[str, ...], kind: Kind) -> None:
             names = {name for name in (*_own_names(folder), *_files(folder)) if kind.may_write(name)}
             _check_ours(folder, _listed(folder, kind, where), dict.fromkeys(names, ""), kind, where)
     except FileNotFoundError:
-        return
+        pass
+    check_can_write(Path(where))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from crowdsweep.data.class_order import look_like_ratings
 from crowdsweep.data.dataset import CrowdDataset
 from crowdsweep.data.missing import likely_missing
 from crowdsweep.data.oddities import mistakes
+from crowdsweep.data.on_disk.new_folder import check_new
 from crowdsweep.data.spelling import alike, alike_names
 from crowdsweep.errors import shown
 from crowdsweep.importing.column_words import is_gold
@@ -72,6 +73,7 @@ def imported_file(
     Raises:
         DataError: the file cannot be read in this form, or the folder holds files already.
     """
+    check_new(folder)  # before a large file is read
     rows = read_form(form, path, asked)
     if asked.scale == "multilabel" and not rows.multilabel:
         rows = parted(rows)

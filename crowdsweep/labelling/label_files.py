@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from crowdsweep.errors import BadInput, ForeignFile
+from crowdsweep.errors import BadInput, ForeignFile, place_words
 from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import content_of, names_below
 from crowdsweep.files.names import NoName, inside
@@ -43,7 +43,7 @@ def check_folder(folder: Store) -> None:
     """Checks that labels may be written to a folder: it is new or empty, or labels were written to it before.
 
     Raises:
-        BadInput: it holds something else, or files that were changed since; or it cannot be read.
+        BadInput: it holds something else, or files that were changed since; or it cannot be read or written.
     """
     if not isinstance(folder, Path):
         check_place(folder, LABELS)
@@ -55,7 +55,10 @@ def check_folder(folder: Store) -> None:
     try:
         check_owned(root, parts, LABELS)
     except OSError as error:
-        raise BadInput(f"{folder}: expected a folder that labels can be written to: {error.strerror}") from error
+        raise BadInput(
+            f"{folder}: expected a folder that labels can be written to, got {place_words(error)}; correct "
+            f"that, or give another folder (--out)"
+        ) from error
 
 
 def _files_told(folder: int) -> tuple[str, ...] | None:

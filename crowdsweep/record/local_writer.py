@@ -20,6 +20,7 @@ from crowdsweep.record.local import LocalRows, check_regular, reading
 from crowdsweep.record.rows import START, Row, chain, lines_of, valid_rows
 from crowdsweep.record.store_files import LOCK_FILE, check_journal_goes_here, read_note
 
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _log = logging.getLogger(__name__)
 
 
@@ -183,6 +184,11 @@ def _words(error: OSError) -> str:
     """Returns the message of an error; for a link in the place of a file, one that names the link."""
     if error.errno == errno.ELOOP and error.filename is not None:
         return f"{error.filename} is a link, and a store's record may not be a link; put the file itself in its place"
+    if error.errno in _NO_LOCKS:
+        return (
+            f"its file system has no file locks ({error.strerror}), which keep a second driver out; have it mounted "
+            f"with them (NFS: its lock daemon runs; Lustre: -o flock), or give another --store, on a local disk or s3://…"
+        )
     return str(error)
 
 
@@ -235,8 +241,15 @@ def _sync_folder(path: Path) -> None:
 
 
 def _not_written(path: Path, error: OSError) -> JournalError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "make room" if full else "put a folder there" if isinstance(error, UnexpectedLink) else "check the disk"
+    advice = "check the disk"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        advice = "make room"
+    elif error.errno == errno.ESTALE:
+        advice = "the server that has this folder was restarted or lost it, so see that it is mounted and whole"
+    elif error.errno in (errno.EMFILE, errno.ENFILE):
+        advice = "allow more open files (ulimit -n)"
+    elif isinstance(error, UnexpectedLink):
+        advice = "put a folder there"
     return JournalError(
         f"{path}: could not be written ({error.strerror}). What is in the store is safe: {advice}, then run the "
         f"same sweep again to continue"

@@ -316,8 +316,13 @@ def _words(place: StoreUri, error: BaseException) -> str:
         return _no_bucket(place)
     if "RequestTimeTooSkewed" in str(error):
         return f"{place}: the server refuses the clock of this machine ({said}); set it (NTP), then do the same again"
-    refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
-    if refused or "ExpiredToken" in str(error):  # to which S3 answers 400
+    if re.search(r"ExpiredToken|token[^<]* expired", str(error), re.IGNORECASE):  # S3 answers 400, others 401 or 403
+        return (
+            f"{place}: the session token of these credentials has expired ({said}). What is in the store is safe: log "
+            f"in again (such as `aws sso login`, or a new AWS_SESSION_TOKEN with its keys), then do the same again to "
+            f"continue"
+        )
+    if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
         return (
             f"{place}: the server does not permit this with these credentials ({said}). Reading, writing, listing and "
             f"removing objects below the prefix must be allowed; check the credentials, then do the same again"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crowdsweep.errors import ForeignFile, JournalError, plain, shortened
+from crowdsweep.errors import ForeignFile, JournalError, place_words, plain, shortened
 from crowdsweep.files.drafts import is_draft
 from crowdsweep.files.inside import beginning_of, content_of, is_link, names_below, opened_folder
 from crowdsweep.files.owned import Kind, check_owned
@@ -54,7 +54,7 @@ def check_store(store: Store) -> None:
     except JournalError:
         raise
     except OSError as error:
-        raise JournalError(f"{store}: cannot be used as a store: {error.strerror}") from error
+        raise JournalError(f"{store}: cannot be used as a store: {place_words(error)}; correct that first") from error
 
 
 def check_journal_goes_here(store: Path) -> None:

@@ -90,7 +90,7 @@ class Driver:
         journal: Journal,
         mirrors: Mirrors,
         make_searcher: Callable[[Search], PointSearcher],
-        clock: Callable[[], float],
+        watch: Callable[[], float],
         interrupts: Interrupts | None,
         retry_failed: bool,
     ) -> None:
@@ -98,7 +98,7 @@ class Driver:
         self._executor = executor
         self._journal = journal
         self._mirrors = mirrors
-        self._clock = clock
+        self._watch = watch
         self._interrupts = interrupts
         known = journal.state.results.items()
         self._results = {key: result for key, result in known if not _runs_again(result, retry_failed)}
@@ -117,7 +117,7 @@ class Driver:
         told = {key: tuple(event.points) for key, event in journal.state.told.items()}
         searches = [replace(search, told=told.get(search.key, search.told)) for search in plan.searches]
         self._searches = [SearchRun(search, make_searcher(search), journal.state) for search in searches]
-        self._started = clock() - hours_spent(journal.state, executor.slots_for()) * 3600
+        self._started = watch() - hours_spent(journal.state, executor.slots_for()) * 3600
         self._stopping: SweepStatus | None = None
 
     def run(self) -> SweepOutcome:
@@ -296,7 +296,7 @@ class Driver:
             self._stopping = SweepStatus.INTERRUPTED
         elif self._allowance.exceeded(self._failed.values()):
             self._stopping = SweepStatus.OVER_BUDGET
-        elif hours is not None and self._clock() - self._started > hours * 3600 and (self._ready or self._flying):
+        elif hours is not None and self._watch() - self._started > hours * 3600 and (self._ready or self._flying):
             self._stopping = SweepStatus.OUT_OF_TIME
         else:
             return
@@ -348,6 +348,7 @@ def run_sweep(
     make_searcher: Callable[[Search], PointSearcher] = searcher_of,
     mirrors: Sequence[Mirror] = (),
     clock: Callable[[], float] = time.time,
+    watch: Callable[[], float] = time.monotonic,
     environment: Mapping[str, str] | None = None,
     interrupts: Interrupts | None = None,
     retry_failed: bool = False,
@@ -358,7 +359,8 @@ def run_sweep(
         executor: made for the plan's base datasets.
         journal: the record of the sweep; an error while writing it ends the sweep.
         mirrors: receive every event; they may fail.
-        clock: returns seconds since the epoch.
+        clock: returns seconds since the epoch, for the record; somebody may set it.
+        watch: returns seconds that only grow, for `budget.hours`; a laptop's sleep does not count.
         environment: versions and the like, for the record.
         retry_failed: whether trials that failed in earlier runs run again; trials that the infrastructure lost always
             do.
@@ -386,7 +388,7 @@ def run_sweep(
             ),
             *warm_start_events(plan, state),
         )
-        driver = Driver(plan, executor, journal, told, make_searcher, clock, interrupts, retry_failed)
+        driver = Driver(plan, executor, journal, told, make_searcher, watch, interrupts, retry_failed)
         outcome = driver.run()
         tell(SweepFinished(status=outcome.status, time=clock()))
     finally:

@@ -1,8 +1,10 @@
 """The plan and the journal: what is recorded of a plan before any trial runs, and what the journal holds of it."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
+from crowdsweep.errors import plain, shortened
 from crowdsweep.record.events import PointsTold
 from crowdsweep.record.naming import short_name
 from crowdsweep.record.plan_record import CellRecord, DatasetRecord, PlanRecord, RefusedRecord
@@ -101,17 +103,35 @@ def data_changes(plan: Plan, state: JournalState) -> list[str]:
     done: dict[tuple[str, str], Counter[str]] = {}
     for spec in (state.specs[key] for key in state.results if key in state.specs):  # plans may be lost (`repair`)
         done.setdefault(spec.place, Counter())[spec.fingerprint] += 1
+    classes = {
+        (one.dataset, canonical_json(dict(one.dataset_params))): one.class_names
+        for event in state.started
+        for one in event.plan.datasets
+    }
     changed: Counter[str] = Counter()
+    reordered: dict[str, str] = {}
     among = {dataset.name for dataset in plan.datasets}
     for dataset in plan.datasets:
-        earlier = done.get((dataset.name, canonical_json(dict(dataset.params))), Counter())
+        place = dataset.name, canonical_json(dict(dataset.params))
+        earlier = done.get(place, Counter())
         if earlier and dataset.base.fingerprint not in earlier:
             changed[dataset.name] += earlier.total()
+            then, now = classes.get(place, ()), dataset.offer.class_names
+            if then != now and sorted(then) == sorted(now):
+                reordered[dataset.name] = (
+                    f" (its classes are now in the order {_listed(now)}, and were in the order {_listed(then)}: where "
+                    f"you changed nothing, this version of crowdsweep orders them otherwise than the earlier one)"
+                )
     return [
-        f"{short_name(name, among)} has changed since the last run: everything on it is run again on its data of now; "
-        f"the {number} finished trials on the earlier ones are kept, and left out of the report"
+        f"{short_name(name, among)} has changed since the last run{reordered.get(name, '')}: everything on it is run "
+        f"again on its data of now; the {number} finished trials on the earlier ones are kept, and left out of the "
+        f"report"
         for name, number in changed.items()
     ]
+
+
+def _listed(class_names: Iterable[str]) -> str:
+    return shortened(", ".join(map(plain, class_names)))
 
 
 def hours_spent(state: JournalState, slots: int) -> float:

@@ -13,17 +13,18 @@ was.
 import contextlib
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import event
-from sqlalchemy.engine import Engine
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.engine import Connection, Engine
 
 SHARED = ("9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gfs", "gluster", "gpfs", "lustre", "nfs", "smb", "virtiofs")
 """Beginnings of the names of file systems that several machines may mount."""
 
 _MOUNTS = Path("/proc/self/mounts")
 _PATIENCE_S = 0.5
+_SET = "crowdsweep: synchronous=NORMAL"  # among what SQLAlchemy keeps of a connection
+_HASTENED: set["SqliteFile"] = set()
+"""Files with a write-ahead log now; sweeps on several threads may write to one. Here, as SQLAlchemy's listeners are."""
 
 
 class SqliteFile:
@@ -31,40 +32,37 @@ class SqliteFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries: list[ConnectionPoolEntry] = []
-        self._listening = False
+        self._engines: set[Engine] = set()
 
     def hasten(self) -> None:
-        """Turns on the write-ahead log for connections opened from now on; may be repeated."""
-        if is_shared(self._path) or self._switched("WAL") != "wal":
-            return
-        if not self._listening:
-            event.listen(Engine, "connect", self._connected)
-            self._listening = True
+        """Turns on the write-ahead log for what is written from now on; may be repeated."""
+        if not is_shared(self._path) and self._switched("WAL") == "wal":
+            _HASTENED.add(self)
 
     def rest(self) -> None:
-        """Merges the log into the file, unless another program has it open; `hasten` may follow. Never raises."""
-        if not self._listening:
+        """Merges the log into the file, unless another program, or another sweep of this process, has it open; `hasten`
+        may follow. Never raises."""
+        if self not in _HASTENED:
             return
-        event.remove(Engine, "connect", self._connected)
-        self._listening = False
-        for entry in self._entries:
-            if not entry.in_use:
-                entry.invalidate()  # its next user connects anew
-        self._entries.clear()
+        _HASTENED.remove(self)
+        if any(other._path == self._path for other in tuple(_HASTENED)):
+            return
+        for engine in self._engines:
+            # Closes the connections that nobody has. To close the pool's entries one by one crashes the process if
+            # another thread takes one meanwhile: sqlite then closes what a query runs on.
+            engine.dispose()
+        self._engines.clear()
         if self._switched("DELETE") != "delete":
             self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _connected(self, connection: Any, entry: ConnectionPoolEntry) -> None:
-        if isinstance(connection, sqlite3.Connection) and self._is_ours(connection):
-            connection.execute("PRAGMA synchronous=NORMAL")
-            self._entries.append(entry)
-
-    def _is_ours(self, connection: sqlite3.Connection) -> bool:
-        file = connection.execute("PRAGMA database_list").fetchone()[2]
+    def take(self, connection: Connection) -> None:
+        """Sets a connection that is about to be used to wait for checkpoints alone, if it is one to this file."""
         with contextlib.suppress(OSError):  # a file is gone, or the database is in memory
-            return self._path.samefile(file)
-        return False
+            if self._path.samefile(connection.engine.url.database or ""):
+                self._engines.add(connection.engine)
+                if _SET not in connection.info:
+                    connection.connection.cursor().execute("PRAGMA synchronous=NORMAL")  # opens no transaction
+                    connection.info[_SET] = True
 
     def _switched(self, mode: str) -> str:
         return self._ask(f"PRAGMA journal_mode={mode}")
@@ -77,6 +75,15 @@ class SqliteFile:
         ):
             return str(database.execute(pragma).fetchone()[0])
         return ""
+
+
+@event.listens_for(Engine, "engine_connect")
+def _connected(connection: Connection) -> None:
+    """Once per process: a listener that is removed while another thread connects would change what SQLAlchemy loops
+    over."""
+    if connection.engine.dialect.name == "sqlite":
+        for file in tuple(_HASTENED):
+            file.take(connection)
 
 
 def is_shared(path: Path, mounts: Path = _MOUNTS) -> bool:

@@ -4,6 +4,7 @@ import io
 import logging
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
 import pyarrow.parquet
 
@@ -11,8 +12,9 @@ from crowdsweep.analysis.flat_tables import comparison_table, study_table
 from crowdsweep.analysis.sweep import AnalysedSweep, analysed
 from crowdsweep.errors import WriteFailed, error_words
 from crowdsweep.files.csv_files import to_csv
+from crowdsweep.files.inside import check_can_write
 from crowdsweep.files.owned import replace_files
-from crowdsweep.paths import is_file
+from crowdsweep.paths import is_file, is_folder
 from crowdsweep.record.fetched import as_folder, files_of
 from crowdsweep.record.kept_arrays import without_files
 from crowdsweep.record.store_files import ARTIFACTS, STORE, STUDY_FILE
@@ -48,7 +50,21 @@ def write_report(store: Store) -> Store:
         WriteFailed: they could not be written (a full disk, a folder that is read-only).
         ForeignFile: a file of that name exists that crowdsweep did not write, or that was changed since.
     """
+    check_can_report(store)
     return write_files(analysed(store))
+
+
+def check_can_report(store: Store) -> None:
+    """Checks, before a record is read and analysed, that files can be written into its folder.
+
+    Raises:
+        WriteFailed: they cannot.
+    """
+    if isinstance(store, Path) and is_folder(store):
+        try:
+            check_can_write(store)
+        except OSError as error:
+            raise _not_written(store, store, error) from error
 
 
 def write_files(found: AnalysedSweep, running: Underway | None = None) -> Store:
@@ -89,17 +105,20 @@ def put_in_store(found: AnalysedSweep, files: Mapping[str, bytes]) -> None:
         with as_folder(store, STORE, write=True) as folder:
             replace_files(folder, STORE, files, make=False)  # a store that was removed meanwhile stays removed
     except OSError as error:
-        place = store / error.filename if error.filename in files else store
-        raise WriteFailed(
-            f"{place}: could not be written ({error_words(error)}); what was there before is unchanged, and the record "
-            f"is safe. Check the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
-        ) from error
+        raise _not_written(store / error.filename if error.filename in files else store, store, error) from error
     if gone := without_files(found.state.results.values(), found.rows):
         _log.warning(
             "%s: files of %d trials are missing from %s, so intervals and tests do without them. `crowdsweep repair "
             "%s`, then run the same sweep again, which runs those trials again",
             *(store, gone, store / ARTIFACTS, store),
         )
+
+
+def _not_written(place: Store, store: Store, error: OSError) -> WriteFailed:
+    return WriteFailed(
+        f"{place}: could not be written ({error_words(error)}); what was there before is unchanged, and the record is "
+        f"safe. Check the disk, then run `crowdsweep report {shlex.quote(str(store))}`"
+    )
 
 
 def written_files(store: Store) -> dict[str, bytes]:

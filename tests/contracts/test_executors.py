@@ -152,6 +152,25 @@ def test_inline_ends_a_trial_that_hangs(misbehaving: None) -> None:
         executor.close()
 
 
+def test_inline_loses_no_trial_while_its_own_process_stands_still(
+    misbehaving: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-Z stops the driver alone: the worker, which is in a session of its own, goes on, and what it has finished
+    waits to be read when the driver goes on, long after `budget.trial_minutes`."""
+    monkeypatch.setattr("crowdsweep.engine.inline.STARTING_S", 0.0)
+    monkeypatch.setattr("crowdsweep.engine.inline._STOOD_STILL_S", 1.0)
+    executor = InlineExecutor(datasets(), trial_minutes=0.03)
+    try:
+        executor.submit(batch_of(specs_of("slow", 1)))
+        assert len(executor.poll(0.0)) == 1
+        time.sleep(2.5)
+        events = drained(executor, 1)
+        assert [result.status for result in finished(events)] == ["ok"]
+        assert not [event for event in events if isinstance(event, BatchLost)]
+    finally:
+        executor.close()
+
+
 def test_inline_leaves_no_process_behind(misbehaving: None, cold_forkservers: None) -> None:
     before = _processes_of_ours()
     executor = InlineExecutor(datasets())

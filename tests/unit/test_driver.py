@@ -278,6 +278,27 @@ def test_hours_count_all_drivers_of_a_sweep() -> None:
     assert drive(longer, MemoryJournal(events), clock=FakeClock(3000.0))[0].status == "done"
 
 
+@pytest.mark.parametrize("jump_s", [-3600.0, 7200.0])
+def test_hours_are_those_of_a_watch_whatever_the_clock_is_set_to(jump_s: float) -> None:
+    short = make_plan(config_of(budget={"points": 10, "hours": 3 / 3600}))
+    slots, journal = FakeExecutor(score=by_seed), MemoryJournal()
+    times = iter([1e9])
+
+    def clock() -> float:
+        return next(times, 1e9 + jump_s)  # set when the sweep has begun
+
+    outcome = run_sweep(
+        short,
+        executor=slots,
+        journal=journal,
+        make_searcher=lambda s: HistorySearcher(s.limit),
+        clock=clock,
+        watch=slots.clock,
+    )
+    assert outcome.status == "out_of_time"
+    assert outcome.ran == drive(short, MemoryJournal())[0].ran > 0
+
+
 def test_hours_of_a_driver_that_died_are_those_of_its_trials() -> None:
     """Two spans that ended, 2 h and 3 h; one that did not, of which only the trials tell."""
     journal = MemoryJournal()

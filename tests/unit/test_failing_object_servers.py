@@ -10,7 +10,7 @@ from mirror_checks import ok, spec
 from object_stores import VARIABLES, place, rows_of, speak_to
 
 from crowdsweep.errors import JournalError
-from crowdsweep.record.journal import Journal
+from crowdsweep.record.journal import Journal, read_journal
 from crowdsweep.record.objects import Objects, RetrySettings
 
 PATIENCE = RetrySettings(connect_s=2.0, request_s=2.0, tries=2, all_s=2.0)
@@ -114,6 +114,11 @@ def refuses(server: Server, method: str, path: str) -> tuple[int, bytes]:
     return 403, b"<Error><Code>AccessDenied</Code></Error>"
 
 
+def expires(server: Server, method: str, path: str) -> tuple[int, bytes]:
+    message = "The provided token has expired."
+    return 400, f"<Error><Code>ExpiredToken</Code><Message>{message}</Message></Error>".encode()
+
+
 def no_conditions(server: Server, method: str, path: str) -> tuple[int, bytes] | None:
     return (501, b"<Error><Code>NotImplemented</Code></Error>") if method == "PUT" else None
 
@@ -125,6 +130,7 @@ def no_conditions(server: Server, method: str, path: str) -> tuple[int, bytes] |
         (hangs_up, "the object store failed"),
         (hangs, "the object store failed"),
         (refuses, "does not permit this with these credentials"),
+        (expires, r"the session token of these credentials has expired \(.*What is in the store is safe: log in again"),
         (no_conditions, "the object store failed"),
     ],
 )
@@ -138,6 +144,26 @@ def test_a_driver_stops_with_one_error_in_words(answer: Answer, words: str, serv
     assert list(journal.state.results) == [spec(0).key]
     server.answer = lambda server, method, path: None
     journal.close()
+
+
+def test_a_run_with_fresh_credentials_continues_after_a_token_that_expired(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-morning")
+    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE), write=True))
+    journal.handle(ok(spec(0).key))
+    server.answer = expires
+    with pytest.raises(JournalError, match="has expired") as told:
+        journal.handle(ok(spec(1).key))
+    assert "of-the-morning" not in str(told.value)
+    journal.close()  # neither raises nor waits: what it would remove stays for the next driver
+    server.answer = lambda server, method, path: None
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-evening")
+    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE), write=True))
+    assert list(journal.state.results) == [spec(0).key]
+    journal.handle(ok(spec(1).key))
+    journal.close()
+    assert list(read_journal(place("x")).results) == [spec(0).key, spec(1).key]
 
 
 def test_a_put_that_is_done_and_answered_by_a_failure_is_one_s_own(server: Server) -> None:

@@ -12,6 +12,7 @@ from journals import made_up_sweep, made_up_trials
 from crowdsweep.analysis.status import left_out_words, sweep_status
 from crowdsweep.cli.commands import run_command_line
 from crowdsweep.data.catalogue import load
+from crowdsweep.data.on_disk import folder_files
 from crowdsweep.data.on_disk.moved import load_recorded
 from crowdsweep.errors import DataError
 from crowdsweep.labelling.folder import default_folder
@@ -86,6 +87,32 @@ def test_a_moved_project_is_labelled_and_replayed_and_new_answers_are_noticed(
     assert "2 finished trials are left out: birds has changed since they were run" in told
     assert "no longer includes them" not in told
     assert "birds has changed since they were run" in (Path("crowdsweep-runs") / "moved" / "report.html").read_text()
+
+
+def test_classes_that_another_version_ordered_otherwise_are_told_and_run_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Callable[..., tuple[int, str]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Classes such as `10 - often` stood in the order of letters once."""
+    monkeypatch.chdir(project(tmp_path / "project"))
+    birds = Path("birds")
+    for name in ("annotations.csv", "items.csv"):
+        text = (birds / name).read_text().replace(",a\n", ",1 - never\n").replace(",b\n", ",10 - often\n")
+        (birds / name).write_text(text)
+    with (birds / "annotations.csv").open("a") as annotations:
+        annotations.write("i0,w9,2 - sometimes\n")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(folder_files, "in_order", lambda labels: sorted(set(labels)))
+        assert command("run", "sweep.yaml", "--quiet")[0] == 0
+    assert command("run", "sweep.yaml", "--quiet")[0] == 0
+    now, then = "1 - never, 2 - sometimes, 10 - often", "1 - never, 10 - often, 2 - sometimes"
+    assert f"birds has changed since the last run (its classes are now in the order {now}, and were in" in caplog.text
+    assert f"in the order {then}: " in caplog.text
+    assert len(json.loads(command("results", "crowdsweep-runs/moved", "--format", "json")[1])) == 2, "nothing is mixed"
+    every = json.loads(command("results", "crowdsweep-runs/moved", "--format", "json", "--all-trials")[1])
+    assert len(every) == 4, "and nothing lost"
 
 
 def labels_folders() -> list[str]:

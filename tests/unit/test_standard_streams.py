@@ -31,6 +31,16 @@ def test_a_closed_output_is_no_error() -> None:
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (0, "", False)
 
 
+def test_a_reader_who_leaves_is_no_error() -> None:
+    """`crowdsweep results | head`, with `set -o pipefail`."""
+    with subprocess.Popen([*COMMAND, "sweeps"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert (process.returncode, "Traceback" in said) == (0, False), said
+
+
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     """What a library or a child process prints would be written into it."""
     program = (

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
-from crowdsweep.errors import DataError, ForeignFile
+from crowdsweep.errors import DataError, ForeignFile, place_words
 from crowdsweep.files.drafts import draft_in, is_draft
 from crowdsweep.files.inside import names_below
 from crowdsweep.files.owned import Kind, check_owned, replaced
@@ -27,7 +27,9 @@ def check_new(folder: Path) -> None:
     except ForeignFile as error:
         raise DataError(str(error)) from error
     except OSError as error:
-        raise DataError(f"{folder}: expected a folder that can be written: {error}; choose another place") from error
+        raise DataError(
+            f"{folder}: expected a folder that can be written, got {place_words(error)}; choose another place"
+        ) from error
 
 
 @contextmanager
