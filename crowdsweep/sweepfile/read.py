@@ -19,12 +19,14 @@ from crowdsweep.data.computed.kinds import kind_of
 from crowdsweep.errors import (
     BadInput,
     DataError,
+    Mistakes,
     SweepFileError,
     UnknownName,
     Where,
     error_words,
     plain,
     shortened,
+    shown,
     suggestion,
 )
 from crowdsweep.files.located import read_yaml
@@ -35,15 +37,17 @@ from crowdsweep.paths import is_file
 from crowdsweep.registry import discovery
 from crowdsweep.resources import Resources
 from crowdsweep.search.space import Space
-from crowdsweep.sweepfile.across_keys import check_grid, check_published, check_register, check_several
+from crowdsweep.sweepfile.across_keys import check_grid, check_published, check_register, check_several, check_shares
 from crowdsweep.sweepfile.checked import field_types, list_of, mapping_of, named_entries, text, typed
 from crowdsweep.sweepfile.extends import EXTENDS, extended
-from crowdsweep.sweepfile.overrides import with_overrides
+from crowdsweep.sweepfile.overrides import as_mapping, with_overrides
 from crowdsweep.sweepfile.records import DatasetEntry, EarlyStop, Metric, ModelEntry, Notify, StudyEntry, SweepConfig
 from crowdsweep.sweepfile.warm_start import sampler_of
+from crowdsweep.units import listed
 
 MOST_DATASETS = 10_000  # of one entry: the product of its lists
 SWEEP_KEYS = tuple(key for key in field_types(SweepConfig) if key != "source")
+_NEEDED = ("name", "datasets", "models")
 MODEL_KEYS = ("name", "label", "params", "search", "datasets", "resources")
 METRIC_KEYS = tuple(field_types(Metric))
 RESOURCE_KEYS = tuple(field_types(Resources))
@@ -61,7 +65,7 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = ()) -> SweepConfig:
 
     Raises:
         SweepFileError, SpaceError, UnknownName: something in the file cannot be used; the message says where, what was
-            expected, what was given, and the nearest known name.
+            expected, what was given, and the nearest known name. Several mistakes are told together.
     """
     return sweep_of(*read_yaml(Path(path)), overrides, source=str(path))
 
@@ -77,7 +81,9 @@ def sweep_of(value: Any, where: Where, overrides: Iterable[str] = (), *, source:
         SweepFileError, SpaceError, UnknownName: as in `load_sweep`.
     """
     value, where = with_overrides(*extended(value, where), tuple(overrides))
-    return parse_sweep(value, source, where)
+    config = parse_sweep(value, source, where)
+    check_shares(config, where)
+    return config
 
 
 def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> SweepConfig:
@@ -91,39 +97,74 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
         SweepFileError, SpaceError, UnknownName: as in `load_sweep`.
     """
     where = where or Where({(): source} if source else {}, files={(): source})
-    given = dict(mapping_of(mapping, where, (*SWEEP_KEYS, EXTENDS)))
-    if EXTENDS in given:
-        raise SweepFileError(where.at(EXTENDS).says("expected in the sweep file: `extends` is read before --set"))
-    for key in ("name", "datasets", "models"):
-        if given.get(key) is None:
-            raise SweepFileError(where.says(f"a sweep needs name, datasets and models; {key} is missing"))
-    read: dict[str, Any] = {"name": _sweep_name(given.pop("name"), where.at("name")), "source": source}
-    datasets = read["datasets"] = tuple(_datasets(given.pop("datasets"), where.at("datasets")))
-    names = [entry.name for entry in datasets]
-    shared = _resources(given.pop("resources", {}), where.at("resources"), {})
-    read["resources"] = shared
-    models = read["models"] = tuple(_models(given.pop("models"), where.at("models"), names, shared))
-    for key, value in given.items():
-        place = where.at(key)
-        match key:
-            case "metric":
-                read[key] = _metric(value, place, models)
-            case "study":
-                read[key] = _study(value, place)
-            case "early_stop":
-                read[key] = _early_stop(value, place)
-            case "sampler":
-                read[key] = sampler_of(value, place)
-            case "notify":
-                read[key] = _notify(value, place)
-            case _:
-                read[key] = typed(field_types(SweepConfig)[key], value, place)
+    read: dict[str, Any] = {"source": source}
+    with Mistakes() as mistakes:
+        given = dict(mapping_of(_not_text(mapping, where), where, (*SWEEP_KEYS, EXTENDS), mistakes))
+        if EXTENDS in given:
+            raise SweepFileError(where.at(EXTENDS).says("expected in the sweep file: `extends` is read before --set"))
+        lacks = [key for key in _NEEDED if given.get(key) is None]
+        misspelt = " ".join(map(str, mistakes.found))
+        if missing := [key for key in lacks if f"{key!r}?" not in misspelt]:
+            are = "is" if len(missing) == 1 else "are"
+            told = f"a sweep needs name, datasets and models; {listed(missing)} {are} missing"
+            mistakes.keep(SweepFileError(where.says(told)))
+        if "name" not in lacks:
+            with mistakes.apart():
+                read["name"] = _sweep_name(given["name"], where.at("name"))
+        if "datasets" not in lacks:
+            with mistakes.apart():
+                read["datasets"] = tuple(_datasets(given["datasets"], where.at("datasets"), mistakes))
+        names = None if mistakes.found else [entry.name for entry in read["datasets"]]
+        with mistakes.apart():
+            read["resources"] = _resources(given.get("resources", {}), where.at("resources"), {})
+        models: list[ModelEntry] = []
+        if "models" not in lacks:
+            shared = read.get("resources", Resources())
+            with mistakes.apart():
+                models += _models(given["models"], where.at("models"), names, shared, mistakes)
+        read["models"] = tuple(models)
+        for key in (key for key in given if key not in (*_NEEDED, "resources")):
+            with mistakes.apart():
+                read[key] = _section(key, as_mapping(given[key], (key,)), where.at(key), models)
     config = SweepConfig(**read)
-    check_published(config, where)
-    check_grid(config, where)
-    check_several(config, where)
-    check_register(config, where)
+    with Mistakes() as mistakes:
+        for check in (check_published, check_grid, check_several, check_register):
+            with mistakes.apart():
+                check(config, where)
     return config
+
+
+def _not_text(given: Any, where: Where) -> Any:
+    """Returns the content of a file, after a check that it is not one text, as files of other formats may be."""
+    if given is None:
+        raise SweepFileError(where.says("expected a sweep, got an empty file; `crowdsweep init FOLDER` writes one"))
+    if not isinstance(given, str):
+        return given
+    first = given.split()[0] if given.split() else ""
+    if re.match(r"[A-Za-z_]\w*\s*=", given):
+        told = "this looks like TOML or Python; in YAML it is `key: value`"
+    elif re.match(r"[a-z_]+:\S", given):
+        told = f"a colon needs a space after it: {shortened(first.replace(':', ': ', 1))}"
+    else:
+        told = "is this the right file? `crowdsweep sweeps quickstart` prints an example"
+    raise SweepFileError(where.says(f"expected lines such as `name: my-sweep`, got the text {shown(given)}; {told}"))
+
+
+def _section(key: str, given: Any, where: Where, models: Sequence[ModelEntry]) -> Any:
+    """Reads the value of a top-level key other than the name, datasets, models and resources."""
+    match key:
+        case "metric":
+            return _metric(given, where, models)
+        case "study":
+            return _study(given, where)
+        case "early_stop":
+            return _early_stop(given, where)
+        case "sampler":
+            return sampler_of(given, where)
+        case "notify":
+            return _notify(given, where)
+        case _:
+            return typed(field_types(SweepConfig)[key], given, where)
 
 
 def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
@@ -138,7 +179,7 @@ def config_to_mapping(config: SweepConfig) -> dict[str, Any]:
         mapping["early_stop"] = {"kind": config.early_stop.kind}
     mapping["datasets"] = [{"name": entry["name"], **entry["params"]} for entry in mapping["datasets"]]
     for entry, model in zip(mapping["models"], config.models, strict=True):
-        del entry["space"]
+        del entry["space"], entry["place"]
         entry["search"] = _jsonable(model.space.to_mapping())
         for key in ("search", "datasets", "resources"):
             if not entry[key]:
@@ -155,27 +196,31 @@ def _jsonable(value: Any) -> Any:
     return [_jsonable(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _datasets(given: Any, where: Where) -> Iterator[DatasetEntry]:
+def _datasets(given: Any, where: Where, mistakes: Mistakes) -> Iterator[DatasetEntry]:
     seen: dict[tuple[str, ...], Where] = {}
-    for place, entry in named_entries(given, where, "dataset"):
-        if "features" in entry:
-            entry = {**entry, "features": _features(entry["features"], place.at("features"))}
-        for key, value in entry.items():
-            _check_axis(value, place.at(key))
-        axes = [value if isinstance(value, list) else [value] for value in entry.values()]
-        if (n_datasets := prod(map(len, axes))) > MOST_DATASETS:
-            raise SweepFileError(
-                place.says(f"expected at most {MOST_DATASETS} datasets of one entry, got {n_datasets}")
-            )
-        for values in product(*axes):
-            params = dict(zip(entry, values, strict=True))
-            name = text(params.pop("name"), place.at("name"))
-            dataset = DatasetEntry(name=_resolved(name, place.at("name")), params=params)
-            key = (dataset.name, *sorted(f"{param} {value!r}" for param, value in params.items()))
-            if key in seen:
-                raise SweepFileError(place.says(f"this dataset is already at {seen[key]}, with the same parameters"))
-            seen[key] = place
-            yield dataset
+    for place, entry in named_entries(given, where, "dataset", mistakes):
+        with mistakes.apart():
+            yield from _of_entry(entry, place, seen)
+
+
+def _of_entry(entry: Mapping[str, Any], place: Where, seen: dict[tuple[str, ...], Where]) -> Iterator[DatasetEntry]:
+    """Yields the datasets of one entry: all combinations of the values of its axes."""
+    if "features" in entry:
+        entry = {**entry, "features": _features(entry["features"], place.at("features"))}
+    for key, value in entry.items():
+        _check_axis(value, place.at(key))
+    axes = [value if isinstance(value, list) else [value] for value in entry.values()]
+    if (n_datasets := prod(map(len, axes))) > MOST_DATASETS:
+        raise SweepFileError(place.says(f"expected at most {MOST_DATASETS} datasets of one entry, got {n_datasets}"))
+    for values in product(*axes):
+        params = dict(zip(entry, values, strict=True))
+        name = text(params.pop("name"), place.at("name"))
+        dataset = DatasetEntry(name=_resolved(name, place.at("name")), params=params, place=str(place))
+        key = (dataset.name, *sorted(f"{param} {value!r}" for param, value in params.items()))
+        if key in seen:
+            raise SweepFileError(place.says(f"this dataset is already at {seen[key]}, with the same parameters"))
+        seen[key] = place
+        yield dataset
 
 
 def _features(given: Any, where: Where) -> Any:
@@ -195,9 +240,11 @@ def _check_axis(value: Any, where: Where) -> None:
     for index, part in enumerate(values):
         inner = where.at(index) if isinstance(value, list) else where
         if not isinstance(part, str | int | float | bool | None):
-            raise SweepFileError(
-                inner.says(f"expected text, a number, true, false or null; got {shortened(repr(part))}")
-            )
+            told = f"expected text, a number, true, false or null; got {shortened(repr(part))}"
+            if isinstance(part, Mapping):
+                within = where.path[-1] in ("params", "parameters")
+                told += "; write parameters beside `name`" if within else "; write a list of values for an axis"
+            raise SweepFileError(inner.says(told))
 
 
 def _resolved(name: str, where: Where) -> str:
@@ -221,36 +268,65 @@ def _resources(given: Any, where: Where, shared: Mapping[str, Any]) -> Resources
     return resources
 
 
-def _models(given: Any, where: Where, datasets: Sequence[str], shared: Resources) -> Iterator[ModelEntry]:
+def _models(
+    given: Any, where: Where, datasets: Sequence[str] | None, shared: Resources, mistakes: Mistakes
+) -> Iterator[ModelEntry]:
     seen: dict[str, Where] = {}
-    known = registered.model_names()
-    for place, entry in named_entries(given, where, "model"):
-        mapping_of(entry, place, MODEL_KEYS)
+    for place, entry in named_entries(given, where, "model", mistakes):
+        with mistakes.apart():
+            model = _model(entry, place, datasets, shared)
+            if model.label in seen:
+                told = f"{model.label!r} is already at {seen[model.label]}; give one of them a `label`"
+                raise SweepFileError(place.says(told))
+            seen[model.label] = place
+            yield model
+
+
+def _model(entry: Mapping[str, Any], place: Where, datasets: Sequence[str] | None, shared: Resources) -> ModelEntry:
+    with Mistakes() as mistakes:
         name = text(entry["name"], place.at("name"))
-        if name not in known:
+        if name not in (known := registered.model_names()):
+            mapping_of(entry, place, MODEL_KEYS, mistakes)
             raise UnknownName("model", name, known, str(place.at("name")))
-        params = mapping_of(entry.get("params", {}), place.at("params"))
-        label = text(entry.get("label", name), place.at("label"))
-        if label != plain(label):
-            raise SweepFileError(place.at("label").says(f"expected a label that can be printed, got {label!r}"))
-        if label in seen:
-            raise SweepFileError(place.says(f"{label!r} is already at {seen[label]}; give one of them a `label`"))
-        seen[label] = place
-        space = _space(name, params, entry["search"], place.at("search")) if "search" in entry else Space({})
-        _check_params(name, params, place.at("params"))
-        space.check_fits(name, params, place.at("search"))
-        only = tuple(_only(entry["datasets"], place.at("datasets"), datasets)) if "datasets" in entry else ()
+        own = {parameter.name for parameter, _ in registered.every_parameter(name)}
+        for key in entry.keys() & (own - {*MODEL_KEYS}):
+            told = f"{key!r} is a hyper-parameter: write params: {{{key}: …}}, or search: {{{key}: …}} for a range"
+            mistakes.keep(SweepFileError(place.at(key).says(told)))
+        entry = {key: value for key, value in entry.items() if key in MODEL_KEYS or key not in own}
+        entry = mapping_of(entry, place, MODEL_KEYS, mistakes)
+        label = name
+        with mistakes.apart():
+            label = text(entry.get("label", name), place.at("label"))
+            if label != plain(label):
+                raise SweepFileError(place.at("label").says(f"expected a label that can be printed, got {label!r}"))
+        params: Mapping[str, Any] = {}
+        with mistakes.apart():
+            given = mapping_of(entry.get("params", {}), place.at("params"))
+            params = given
+            params = _checked_params(name, given, place.at("params"), mistakes)
+        space = Space({})
+        if "search" in entry:
+            with mistakes.apart():
+                space = _space(name, params, entry["search"], place.at("search"))
+                space.check_fits(name, params, place.at("search"))
+        only: tuple[str, ...] = ()
+        if "datasets" in entry:
+            with mistakes.apart():
+                only = tuple(_only(entry["datasets"], place.at("datasets"), datasets))
         resources = None
         if "resources" in entry:
-            resources = _resources(entry["resources"], place.at("resources"), vars(shared))
-        yield ModelEntry(name=name, params=params, space=space, label=label, datasets=only, resources=resources)
+            with mistakes.apart():
+                resources = _resources(entry["resources"], place.at("resources"), vars(shared))
+    return ModelEntry(
+        name=name, params=params, space=space, label=label, datasets=only, resources=resources, place=str(place)
+    )
 
 
-def _only(given: Any, where: Where, datasets: Sequence[str]) -> Iterator[str]:
-    """Yields the datasets that a model is limited to; each must be a dataset of the sweep."""
+def _only(given: Any, where: Where, datasets: Sequence[str] | None) -> Iterator[str]:
+    """Yields the datasets that a model is limited to; each must be a dataset of the sweep, if these are known."""
     for index, part in enumerate(list_of(given, where, "dataset of this sweep")):
         name = _resolved(text(part, where.at(index)), where.at(index))
-        if name not in datasets:
+        if datasets is not None and name not in datasets:
             raise UnknownName("dataset of this sweep", name, datasets, str(where.at(index)))
         yield name
 
@@ -261,9 +337,9 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where) -> S
     if isinstance(given, Mapping):
         return Space.parse(given, where)
     if not isinstance(given, str):
-        raise SweepFileError(
-            where.says(f"expected `default`, a file of spaces, or a mapping; got {shortened(repr(given))}")
-        )
+        told = "expected `default`, a file of spaces, or a mapping of hyper-parameters to ranges"
+        instead = "write `default` for the model's own space" if given is True else "leave it out to search nothing"
+        raise SweepFileError(where.says(f"{told}; got {shortened(repr(given))}; {instead}"))
     if given == "default":
         shapes = registered.model_info(model).space
         if not shapes:
@@ -289,13 +365,35 @@ def _space(model: str, params: Mapping[str, Any], given: Any, where: Where) -> S
     return space.fixing(params)
 
 
-def _check_params(model: str, params: Mapping[str, Any], where: Where) -> None:
-    """Checks fixed hyper-parameters; the message has the line of the wrong one."""
-    try:
-        registered.build_model(model, params)
-    except BadInput as error:
-        guilty = [key for key in params if f"parameter {key!r}" in str(error)]
-        raise SweepFileError(where.at(*guilty[:1]).says(str(error))) from None
+def _checked_params(model: str, params: Mapping[str, Any], where: Where, mistakes: Mistakes) -> Mapping[str, Any]:
+    """Returns the fixed hyper-parameters that the model accepts; the message of another one has its line.
+
+    Raises:
+        SweepFileError: the hyper-parameters do not go together.
+    """
+    accepted = dict(params)
+    while True:
+        try:
+            registered.build_model(model, accepted)
+        except BadInput as error:
+            guilty = [key for key in accepted if f"parameter {key!r}" in str(error)]
+            wrong = SweepFileError(where.at(*guilty[:1]).says(f"{error}{_as_range(guilty, accepted)}"))
+            if not guilty:
+                raise wrong from None
+            mistakes.keep(wrong)
+            del accepted[guilty[0]]
+        else:
+            return accepted
+
+
+def _as_range(guilty: Sequence[str], params: Mapping[str, Any]) -> str:
+    """Returns how to search a hyper-parameter that is given as a range or a list of values."""
+    value = params[guilty[0]] if guilty else None
+    if isinstance(value, Mapping):
+        return f"; ranges belong under `search`: search: {{{guilty[0]}: {{…}}}}"
+    if isinstance(value, list) and len(value) > 1:  # pyright: ignore[reportUnknownArgumentType]: it comes from YAML
+        return f"; to try each of them write search: {{{guilty[0]}: {{values: [{', '.join(map(str, value))}]}}}}"  # pyright: ignore[reportUnknownArgumentType]: as above
+    return ""
 
 
 def _metric(given: Any, where: Where, models: Sequence[ModelEntry]) -> Metric:
@@ -363,10 +461,13 @@ def _study(given: Any, where: Where) -> StudyEntry:
     known = discovery.names("template")
     if "template" not in knobs:
         raise SweepFileError(where.says(f"expected template, one of {', '.join(known)}"))
+    for key in ("knobs", "settings", "params"):
+        if isinstance(knobs.get(key), Mapping):
+            raise SweepFileError(where.at(key).says("expected settings beside `template`, not inside of a key"))
     template = text(knobs.pop("template"), where.at("template"))
     if template not in known:
         raise UnknownName("study template", template, known, str(where.at("template")))
-    return StudyEntry(template=template, knobs=knobs)
+    return StudyEntry(template=template, knobs=knobs, place=str(where))
 
 
 def _sweep_name(given: Any, where: Where) -> str:

@@ -129,7 +129,8 @@ def searched(**shape: Any) -> dict[str, Any]:
         {**LEAST, "budget": {"hours": 0}},
         {**LEAST, "engine": "dask"},
         {**LEAST, "pack": True},
-        {**LEAST, "early_stop": "wilcoxon"},
+        {**LEAST, "early_stop": "asha"},
+        {**LEAST, "notify": "https://example.org"},
         {**LEAST, "protocol": "mine"},
         {**LEAST, "metric": "dev_acuracy"},
         {**LEAST, "metric": "heldout_loglik.snap"},
@@ -163,7 +164,7 @@ def searched(**shape: Any) -> dict[str, Any]:
         searched(values=[0.1, "none"]),
         searched(min=0.1),
         searched(min=-0.5, max=1.0),
-        searched(min=0.1, max=1.0, q=0.1),
+        searched(min=0.1, max=1.0, step=0.1),
         searched(distribution="log_uniform", min=-3, max=0),
         searched(distribution="normal", min=0.1, max=1.0),
         searched(distribution="q_uniform", min=0.1, max=1.0),
@@ -180,6 +181,9 @@ def test_what_the_validator_refuses_and_one_place_tells_is_refused(editor: Draft
 @pytest.mark.parametrize(
     "right",
     [
+        {**LEAST, "early_stop": "wilcoxon"},
+        {**LEAST, "sampler": "tpe"},
+        {**LEAST, "study": "redundancy"},
         {**LEAST, "metric": "dev_kl.snap"},
         {**LEAST, "metric": {"name": "dev_kl"}},
         {**LEAST, "metric": ["dev_kl"]},
@@ -198,6 +202,7 @@ def test_what_the_validator_refuses_and_one_place_tells_is_refused(editor: Draft
         searched(value=1),
         searched(values=[1, 1.5]),
         searched(min=0.0, max=1.0),
+        searched(min=0.1, max=1.0, q=0.1),
         searched(distribution="int_uniform", min=0, max=3),
         searched(distribution="normal", mu=9, sigma=1),
         searched(distribution="q_log_uniform_values", min=1, max=9.5, q=2),
@@ -241,7 +246,7 @@ def test_keys_are_those_of_the_validator(schema: dict[str, Any]) -> None:
     simulated = {key for name in names() if (known := source(name)) for key in known.defaults}
     assert set(dataset["properties"]) == {"name", *COMMON_PARAMS, *FOLDER_PARAMS, *simulated}
     knobs = {knob for name in template_names() for knob in find_template(name).knobs}
-    assert set(schema["properties"]["study"]["properties"]) == {"template", *knobs}
+    assert set(schema["properties"]["study"]["anyOf"][0]["properties"]) == {"template", *knobs}
     shape = schema["definitions"]["shape"]["properties"]
     assert set(shape) == {"distribution", "when", *(key for needed in KEYS_OF.values() for key in needed)}
     assert shape["distribution"] == {"enum": list(KEYS_OF)}
