@@ -68,7 +68,7 @@ def _numbers(text: str) -> Iterator[int | float]:
         yield _plainest(float(text))
     elif re.fullmatch(r"[-+]?\d{1,3}(?:[, ]\d{3})+", text):
         yield int(re.sub("[, ]", "", text))
-    elif re.fullmatch(r"[-+]?\d+,\d+", text):
+    elif re.fullmatch(r"[-+]?0,\d+", text):
         yield float(text.replace(",", "."))
     elif re.fullmatch(r"0o[0-7]{1,20}", text):
         yield int(text, 8)

@@ -245,7 +245,9 @@ def number_param(
         return is_number and at_least <= other <= at_most and above < other < below
 
     if not fits(value) or not math.isfinite(value):
-        raise DataError(f"dataset parameter {name}: expected {expected}, got {value!r}{instead(value, fits)}")
+        several = f"; write [{value}] for one dataset each" if isinstance(value, str) and "," in value else ""
+        written = instead(value, fits) or several
+        raise DataError(f"dataset parameter {name}: expected {expected}, got {value!r}{written}")
     return float(value)
 
 

@@ -114,6 +114,9 @@ def parse_sweep(mapping: Any, source: str = "", where: Where | None = None) -> S
         if "datasets" not in lacks:
             with mistakes.apart():
                 read["datasets"] = tuple(_datasets(given["datasets"], where.at("datasets"), mistakes))
+        for key in ("metric", "study"):  # null is their default, as it is that of `protocol`
+            if given.get(key) is None:
+                given.pop(key, None)
         names = None if mistakes.found else [entry.name for entry in read["datasets"]]
         with mistakes.apart():
             read["resources"] = _resources(given.get("resources", {}), where.at("resources"), {})
