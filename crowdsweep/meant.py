@@ -35,7 +35,7 @@ def _meanings(given: Any, key: str, names: Sequence[str]) -> Iterator[Any]:
             yield [given]
         case bool() | None:
             yield from ["true", "yes", "on"] if given else ["none", "no", "off"]
-        case int() | float():
+        case int() | float() if abs(given) < 1e300:  # Python makes no text of a longer one
             if isinstance(given, float) and given.is_integer():
                 yield int(given)
             yield from (str(given), [given])

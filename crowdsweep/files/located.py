@@ -35,6 +35,7 @@ _REMEDIES = {
 """What PyYAML says → what to do."""
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
+MOST_BITS = 1023  # a longer integer is no float, and Python may make no text of it
 MAX_NODES = 20_000  # a few lines of YAML with aliases can expand to millions of values
 
 
@@ -194,6 +195,8 @@ class _Unfolding:
                     f"{self._line(node)}: YAML reads {node.value} as {value}, in base 60 or 8; write the number "
                     f"in decimal, or quote it if it is a text"
                 )
+            if isinstance(value, int) and value.bit_length() > MOST_BITS:
+                raise SweepFileError(f"{self._line(node)}: expected a number below 2^{MOST_BITS}, got a longer one")
             return value
         finally:
             self._open.discard(id(node))

@@ -232,13 +232,15 @@ def parse_dimension(shape: Any, where: Where) -> Dimension:
 def _kind(shape: Mapping[str, Any], where: Where) -> str:
     if "distribution" in shape:
         kind = shape["distribution"]
+        if not isinstance(kind, str):
+            raise SpaceError(where.at("distribution").says(f"expected one of {', '.join(_KINDS)}; got {kind!r}"))
         if kind in _REFUSED:
             raise SpaceError(where.at("distribution").says(f"{kind!r} is not supported: {_REFUSED[kind]}"))
         if kind not in _KINDS:
             told = written_here(shape).removeprefix("; ") if kind_here(kind) else ""
-            told = told or suggestion(kind_here(kind) or str(kind), _KINDS)
+            told = told or suggestion(kind_here(kind) or kind, _KINDS)
             raise SpaceError(where.at("distribution").says(f"unknown distribution {kind!r}; {told}"))
-        return str(kind)
+        return kind
     if "value" in shape:
         return "constant"
     if "values" in shape:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from crowdsweep.errors import shortened
+
 _LONGEST = 200
 _KEYS = {
     **dict.fromkeys(("low", "lower", "start", "from"), "min"),
@@ -36,6 +38,8 @@ _KINDS = {
 def written_here(shape: Any) -> str:
     """Returns `; write {min: 0.1, max: 1.0}` for a shape of another form; empty where none comes to mind."""
     match shape:
+        case str() if len(shape) > _LONGEST:
+            return ""
         case str() if (call := _call(shape)) is not None:
             meant = _of_call(*call)
         case str() if limits := re.fullmatch(
@@ -45,12 +49,12 @@ def written_here(shape: Any) -> str:
         case list():
             return _of_list(shape)  # pyright: ignore[reportUnknownArgumentType]: it comes from YAML
         case bool() | int() | float() | str() | None:
-            return f"; write it in `params`, or {_shown({'value': shape})}"
+            return f"; write it in `params`, or {shortened(_shown({'value': shape}))}"
         case Mapping():
             meant = _of_mapping(shape)  # pyright: ignore[reportUnknownArgumentType]: it comes from YAML
         case _:
             return ""
-    return f"; write {_shown(meant)}" if meant else ""
+    return f"; write {shortened(_shown(meant))}" if meant else ""
 
 
 def is_other_key(key: object) -> bool:
@@ -68,12 +72,12 @@ def _of_list(shape: Sequence[Any]) -> str:
     as_range = ""
     if len(shape) == 2 and all(isinstance(part, int | float) and not isinstance(part, bool) for part in shape):
         as_range = f" to try both, or {_shown({'min': shape[0], 'max': shape[1]})} for all between them"
-    return f"; write {_shown({'values': list(shape)})}{as_range}"
+    return f"; write {shortened(_shown({'values': list(shape)}))}{as_range}"
 
 
 def _call(text: str) -> tuple[str, list[Any], dict[str, Any]] | None:
     """Returns the last part of a called name, and the arguments, of text such as `tune.loguniform(1e-4, 1)`."""
-    if len(text) > _LONGEST or not re.match(r"[A-Za-z_][\w.]*\(", text):
+    if not re.match(r"[A-Za-z_][\w.]*\(", text):
         return None
     try:
         tree = ast.parse(text, mode="eval").body

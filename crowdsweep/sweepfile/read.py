@@ -395,7 +395,7 @@ def _as_range(guilty: Sequence[str], params: Mapping[str, Any]) -> str:
     if isinstance(value, Mapping):
         return f"; ranges belong under `search`: search: {{{guilty[0]}: {{…}}}}"
     if isinstance(value, list) and len(value) > 1:  # pyright: ignore[reportUnknownArgumentType]: it comes from YAML
-        return f"; to try each of them write search: {{{guilty[0]}: {{values: [{', '.join(map(str, value))}]}}}}"  # pyright: ignore[reportUnknownArgumentType]: as above
+        return f"; to try each of them write search: {{{guilty[0]}: {{values: {shortened(str(value))}}}}}"  # pyright: ignore[reportUnknownArgumentType]: as above
     return ""
 
 

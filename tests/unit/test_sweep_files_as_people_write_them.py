@@ -4,6 +4,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -236,6 +237,23 @@ def test_what_is_meant_comes_out(tmp_path: Path, text: str | bytes, change: dict
     assert config_to_mapping(read(tmp_path, text)) == {**plain, **change}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{HEAD}seeds: {{report: 0x{'f' * 5000}}}", SEARCH.replace("KEY: SHAPE", f"smoothing: {{min: 0x{'f' * 5000}, max: 1.0}}"),
+        f"name: x\ndatasets: [{{name: digits, redundancy: 0x{'f' * 5000}}}]\nmodels: [uniform]", f"{HEAD}budget: {{hours: {'9' * 150}h}}",
+        SEARCH.replace("KEY: SHAPE", "smoothing: {distribution: [1]}"), SEARCH.replace("KEY: SHAPE", "smoothing: {distribution: 1, min: {a: 1}}"),
+        SEARCH.replace("KEY: SHAPE", f"smoothing: '{'-' * 200_000}'"), SEARCH.replace("KEY: SHAPE", f"smoothing: 'f({'(' * 90}'"),
+        f"{HEAD}seeds: '{'a - ' * 200_000}'", "a:b" * 300_000, f"{HEAD}'': 1\n..: 2\n", HEAD + "\n".join(f"k{n}: 1" for n in range(500)),
+    ],
+    ids=lambda text: text[-30:],
+)  # fmt: skip
+def test_what_nobody_means_is_refused_shortly_and_soon(tmp_path: Path, text: str) -> None:
+    before = process_time()
+    assert len(refusal(tmp_path, text)) < 4100
+    assert process_time() - before < 5
+
+
 def test_a_kind_alone_is_a_section_for_set_and_extends(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text(f"{HEAD}sampler: gp\nearly_stop: median\n")
     over = read(tmp_path, "name: y\nextends: base\nsampler: {seed: 3}\nearly_stop: {grace: 0.1}", "sampler.parallel=2")
@@ -384,7 +402,7 @@ def collected(*errors: Exception, once: Sequence[str | None] = ()) -> None:
 
 
 def test_one_mistake_keeps_its_kind_and_the_same_one_counts_once() -> None:
-    with pytest.raises(SpaceError, match="^a$"):
+    with pytest.raises(SpaceError, match=r"^a$"):
         collected(SpaceError("a"), SpaceError("a"))
     with pytest.raises(SeveralMistakes) as raised:
         collected(*(SweepFileError(f"number {n}") for n in range(20)), once=[*[None] * 15, *["x"] * 5])
