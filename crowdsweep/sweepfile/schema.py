@@ -20,7 +20,8 @@ from crowdsweep.search.contract import Sampler
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.sweepfile.checked import field_types
 from crowdsweep.sweepfile.extends import ABOUT, EXTENDS
-from crowdsweep.sweepfile.read import MODEL_KEYS, SWEEP_KEYS, SWEEP_NAME
+from crowdsweep.sweepfile.model_entries import MODEL_KEYS
+from crowdsweep.sweepfile.read import SWEEP_KEYS, SWEEP_NAME
 from crowdsweep.sweepfile.records import (
     EarlyStop,
     Metric,

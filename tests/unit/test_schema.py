@@ -23,7 +23,8 @@ from crowdsweep.studies.contract import find_template, template_names
 from crowdsweep.sweep.explain import whole_schema
 from crowdsweep.sweep.starter.begin import begin_with_folder
 from crowdsweep.sweepfile.checked import field_types
-from crowdsweep.sweepfile.read import MODEL_KEYS, config_to_mapping, parse_sweep
+from crowdsweep.sweepfile.model_entries import MODEL_KEYS
+from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 
 ROOT = Path(__file__).parents[2]
