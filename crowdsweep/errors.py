@@ -5,6 +5,7 @@ CrowdsweepError
 │   ├── DataError                         a dataset, its files or its rows
 │   ├── ForeignFile                           a file or folder that crowdsweep does not own and will not overwrite
 │   ├── SweepFileError                    a sweep file or a `--set`
+│   │   └── SeveralMistakes                   several mistakes in one file, told together (`Mistakes`)
 │   ├── SpaceError                        a search space
 │   └── UnknownName (also LookupError)    an unknown model, dataset, template, metric or parameter
 ├── FitFailed (also RuntimeError)         a model could not be fitted: the trial fails, the sweep goes on
@@ -23,7 +24,8 @@ A message says what was expected, what was given, where (`Where`), and what to d
 import errno
 import re
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -38,6 +40,8 @@ _NO_MEMORY = (
 )  # messages of Python, torch and other libraries
 _NO_ERROR = "without exception set"  # Python's message if C code failed without an exception: it got no memory
 _LONGEST_MESSAGE = 4000
+_MOST_MISTAKES = 12  # of about 320 characters each, so that they fit into the longest message
+_LONGEST_OF_SEVERAL = 320
 _ENDLESS = re.compile(r"\S{400,}")
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069\ud800-\udfff]"
@@ -137,10 +141,24 @@ def place_words(error: OSError) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Returns a question with the most similar known name, or a list of all known names if none is similar."""
-    names = sorted(known)
-    near = get_close_matches(name[:LONGEST_SHOWN], names, n=1)
+    """Returns a question with the most similar known name, or a list of all known names if none is similar.
+
+    Names that differ in case and punctuation only are similar, and so are initials and parts: `ds` is dawid-skene.
+    """
+    names, asked = sorted(known), _letters(name[:LONGEST_SHOWN])
+    near = [one for one in names if asked and asked in (_letters(one), _initials(one))]
+    near = near or get_close_matches(name[:LONGEST_SHOWN], names, n=1)
+    near = near or [one for one in names if len(asked) > 1 and asked in _letters(one)]
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).lower()
+
+
+def _initials(name: str) -> str:
+    words = re.findall(r"[^\W_]+", name.lower())
+    return "".join(word[0] for word in words) if len(words) > 1 else ""
 
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -184,6 +202,64 @@ class ForeignFile(BadInput):
 
 class SweepFileError(BadInput):
     """A sweep file, or a value given by `--set`, cannot be used."""
+
+
+class SeveralMistakes(SweepFileError):
+    """Several independent mistakes in one input.
+
+    Attributes:
+        mistakes: the errors, in the order in which they were found; the message has a line for each.
+    """
+
+    def __init__(self, mistakes: Sequence[BadInput]) -> None:
+        self.mistakes = tuple(mistakes)
+        lines = [shortened(str(one), _LONGEST_OF_SEVERAL) for one in mistakes[:_MOST_MISTAKES]]
+        if len(mistakes) > _MOST_MISTAKES:
+            lines.append(f"… and {len(mistakes) - _MOST_MISTAKES} more")
+        super().__init__("\n".join([f"{len(mistakes)} mistakes:", *lines]))
+
+
+class Mistakes(AbstractContextManager["Mistakes"]):
+    """Collects mistakes in independent parts of an input. They are raised together at the end of its `with` block: a
+    single one as it is, several as `SeveralMistakes`."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, BadInput] = {}
+        self._once: set[Hashable] = set()
+
+    @property
+    def found(self) -> list[BadInput]:
+        """The mistakes so far."""
+        return list(self._found.values())
+
+    @contextmanager
+    def apart(self, once: Hashable = None) -> Generator[None]:
+        """Keeps a mistake that is found in this block, so that what follows the block is checked as well.
+
+        Args:
+            once: of several blocks with the same value, only the first mistake is kept.
+        """
+        try:
+            yield
+        except BadInput as error:
+            if once is None or once not in self._once:
+                self._once.add(once)
+                self.keep(error)
+
+    def keep(self, error: BadInput) -> None:
+        """Adds a mistake, unless the same one is known."""
+        for one in error.mistakes if isinstance(error, SeveralMistakes) else (error,):
+            self._found.setdefault(str(one), one)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, BadInput):
+            self.keep(error)
+        elif error is not None:
+            return
+        if len(self.found) > 1:
+            raise SeveralMistakes(self.found) from None
+        if self.found and self.found[0] is not error:
+            raise self.found[0]
 
 
 class SpaceError(BadInput):

@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from crowdsweep.api.notebook import as_html
 from crowdsweep.api.plots import Plots
 from crowdsweep.api.threads import one_thread
 from crowdsweep.errors import BadInput, ConvergenceWarning, Interrupted, Where
+from crowdsweep.files.located import MAX_DEPTH
 from crowdsweep.labelling.chosen import Chosen, chosen_of_sweep
 from crowdsweep.labelling.fitted import fit_everything
 from crowdsweep.models import registered
@@ -317,8 +318,26 @@ def run(
 def _config(sweep: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> SweepConfig:
     words = [f"{key}={_as_json(key, value)}" for key, value in overrides.items()]
     if not isinstance(sweep, str | Path):
-        return sweep_of(sweep, Where(), words)
+        return sweep_of(_of_yaml(sweep, Where()), Where(), words)
     return asked_sweep(sweep, words)
+
+
+def _of_yaml(value: Any, where: Where) -> Any:
+    """Returns a value with the types that a sweep file has: lists for tuples, ranges and arrays, texts for paths.
+
+    Raises:
+        BadInput: a key is no text, or the value nests deeper than a sweep file may.
+    """
+    value = without_numpy(value)
+    if len(where.path) > MAX_DEPTH:
+        raise BadInput(where.says(f"expected values that nest at most {MAX_DEPTH} deep"))
+    if isinstance(value, Mapping):
+        if wrong := [key for key in value if not isinstance(key, str)]:  # pyright: ignore[reportUnknownVariableType]: anything may stand there
+            raise BadInput(where.says(f"expected texts as keys, got {wrong[0]!r}"))
+        return {key: _of_yaml(part, where.at(key)) for key, part in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]: as above
+    if isinstance(value, list | tuple | range):
+        return [_of_yaml(part, where.at(index)) for index, part in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]: as above
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def _as_json(key: str, value: Any) -> str:

@@ -27,7 +27,7 @@ overrides_option = click.option(
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Change one key: `seeds.report=3`, `models.cmm.params.groups=4`.",
+    help="Change one key, with a value in YAML: `seeds.report=3`, `models.cmm.params.groups=4`. May be repeated.",
 )
 sweep_argument = click.argument("sweep", metavar="SWEEP", type=PATH, shell_complete=sweeps_or_files_named)
 

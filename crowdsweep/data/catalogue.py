@@ -7,6 +7,7 @@ A built-in dataset is a file of `data/sources/`, a file on the search path `CROW
 """
 
 import math
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -22,6 +23,7 @@ from crowdsweep.data.on_disk.folder import is_dataset_folder, read_folder
 from crowdsweep.data.public import PUBLIC_DATASETS
 from crowdsweep.data.search_path import SEARCH_PATH, search_path
 from crowdsweep.errors import BadInput, DataError, UnknownName
+from crowdsweep.meant import instead
 from crowdsweep.paths import expand_home, is_file, is_folder, names_in
 from crowdsweep.registry import discovery, parameters
 from crowdsweep.seeds import SeedStream
@@ -76,6 +78,14 @@ class FolderParams:
 
 
 COMMON_PARAMS = tuple(field.name for field in fields(CommonParams))
+_NO_FOLDERS = {
+    r"\b[a-z][a-z0-9]+:/": "data are read from folders; `crowdsweep init FILE` makes one of a file that was downloaded",
+    r"[*?]": "patterns are not expanded; name each folder",
+    r"\$\w|\$\{": "variables are not replaced; write the path, or put the folder above it on CROWDSWEEP_DATA",
+    r"\\": "folders are separated by /",
+    r"\.(csv|tsv|jsonl?|xlsx|parquet|txt)$": "`crowdsweep init FILE` makes a dataset's folder of a file",
+}
+"""What may have been meant by a path that leads nowhere, by its form."""
 FOLDER_PARAMS = tuple(field.name for field in fields(FolderParams))
 
 
@@ -203,17 +213,22 @@ def number_param(
     Raises:
         DataError: the value is not a number, or outside its range.
     """
-    value = params[name]
+    value: Any = params[name]
     bounds = [
         f"{word} {bound:g}"
         for word, bound in (("at least", at_least), ("above", above), ("at most", at_most), ("below", below))
         if math.isfinite(bound)
     ]
     expected = " ".join(["a number", " and ".join(bounds)]).strip()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise DataError(f"dataset parameter {name}: expected {expected}, got {value!r}")
-    if not (at_least <= value <= at_most and above < value < below):
-        raise DataError(f"dataset parameter {name}: expected {expected}, got {value}")
+
+    def fits(other: Any) -> bool:
+        is_number = isinstance(other, int | float) and not isinstance(other, bool)
+        return is_number and at_least <= other <= at_most and above < other < below
+
+    if not fits(value) or not math.isfinite(value):
+        several = f"; write [{value}] for one dataset each" if isinstance(value, str) and "," in value else ""
+        written = instead(value, fits) or several
+        raise DataError(f"dataset parameter {name}: expected {expected}, got {value!r}{written}")
     return float(value)
 
 
@@ -269,8 +284,11 @@ def find_folder(name: str) -> Path:
         raise DataError(
             f"{name}: expected a dataset's folder, got a file; `crowdsweep init {shlex.quote(name)}` makes one of it"
         )
-    if len(path.parts) > 1:
-        raise DataError(f"dataset {name}: expected a folder with annotations.csv or votes.csv, found no such folder")
+    if len(path.parts) > 1 or "\\" in name:
+        told = next((f"; {told}" for pattern, told in _NO_FOLDERS.items() if re.search(pattern, name)), "")
+        raise DataError(
+            f"dataset {name}: expected a folder with annotations.csv or votes.csv, found no such folder{told}"
+        )
     places = ", ".join(map(str, search_path())) or "nothing"
     where = f"no folder of that name here or in {SEARCH_PATH} ({places})"
     if name in PUBLIC_DATASETS:

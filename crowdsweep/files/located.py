@@ -16,8 +16,26 @@ from crowdsweep.errors import BadInput, KeyPath, SweepFileError, Where, error_wo
 _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _MERGE = "tag:yaml.org,2002:merge"
 _READ_OTHERWISE = re.compile(r"[-+]?([0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|0[0-7_]*[1-9_][0-7_]*)")
+_INDENTATION = "what belongs to an entry stands below its first key, as far in; and a text with `: ` takes quotes"
+_QUOTES = "a text that begins with such a character takes quotes"
+_BRACKETS = "look at the brackets, and at the commas and quotes between them"
+_REMEDIES = {
+    "'\\t'": "indent with spaces, not with tabs",
+    "another document": "one file is one sweep: remove `---`",
+    "undefined alias": "*name needs &name before it, and a text that begins with * takes quotes",
+    "mapping values are not allowed": _INDENTATION,
+    "expected <block end>": _INDENTATION,
+    "could not find expected ':'": "the line before has no `key: value`; a colon needs a space after it",
+    "that cannot start any token": _QUOTES,
+    "alphabetic or numeric character": "list entries begin with `- `, and a text that begins with * or & takes quotes",
+    "unknown escape character": "between double quotes \\ begins an escape: write single quotes",
+    "expected ',' or": _BRACKETS,
+    "end of stream": "a quote or bracket is not closed",
+}
+"""What PyYAML says → what to do."""
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
+MOST_BITS = 1023  # a longer integer is no float, and Python may make no text of it
 MAX_NODES = 20_000  # a few lines of YAML with aliases can expand to millions of values
 
 
@@ -101,6 +119,8 @@ def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where
     Raises:
         SweepFileError: the text is not YAML, has a key twice, nests too deeply, or expands to too many values.
     """
+    if text.lstrip()[:1] in ("{", "["):  # JSON may be indented with tabs, which PyYAML refuses
+        text = re.sub(r"(?m)^[ \t]+", lambda found: found[0].replace("\t", "  "), text)
     # PyYAML does not document which exceptions it raises, so all of them are caught.
     try:
         loader = _Loader(text, source)
@@ -118,8 +138,12 @@ def parse_yaml(text: str, source: str, *, cite: bool = True) -> tuple[Any, Where
     except Exception as error:  # noqa: BLE001 - as said
         mark: yaml.Mark | None = getattr(error, "problem_mark", None)
         line = "" if mark is None else f":{mark.line + 1}"
-        problem = f": {shortened(getattr(error, 'problem', None) or error_words(error))}" if cite else ""
-        raise SweepFileError(f"{source}{line}: this is not YAML{problem}; look at the indentation and quotes") from None
+        said = getattr(error, "problem", None) or error_words(error)
+        problem = f": {shortened(said)}" if cite else ""
+        remedy = next(
+            (told for words, told in _REMEDIES.items() if words in said), "look at the indentation and quotes"
+        )
+        raise SweepFileError(f"{source}{line}: this is not YAML{problem}; {remedy}") from None
     return value, Where(unfolding.origins)
 
 
@@ -171,19 +195,23 @@ class _Unfolding:
                     f"{self._line(node)}: YAML reads {node.value} as {value}, in base 60 or 8; write the number "
                     f"in decimal, or quote it if it is a text"
                 )
+            if isinstance(value, int) and value.bit_length() > MOST_BITS:
+                raise SweepFileError(f"{self._line(node)}: expected a number below 2^{MOST_BITS}, got a longer one")
             return value
         finally:
             self._open.discard(id(node))
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         seen: dict[str, str] = {}
-        for key_node, _ in node.value:
+        for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
                 continue
             key = self._loader.construct_object(key_node) if isinstance(key_node, yaml.ScalarNode) else None
             if not isinstance(key, str):
+                split = node.flow_style and not isinstance(key, bool) and value_node.start_mark == value_node.end_mark
+                told = "a comma begins another entry: write 1000, and 0.5 with a point" if split else "put it in quotes"
                 raise SweepFileError(
-                    f"{self._line(key_node)}: expected text as a key, got {shortened(repr(key))}; put it in quotes"
+                    f"{self._line(key_node)}: expected text as a key, got {shortened(repr(key))}; {told}"
                 )
             if key in seen:
                 raise SweepFileError(

@@ -4,6 +4,7 @@ from crowdsweep.data import bounds
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import DataError
 from crowdsweep.models.contract import ModelInfo, Need
+from crowdsweep.units import listed
 
 
 def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, dataset: str) -> None:
@@ -32,13 +33,12 @@ def check_needs(info: ModelInfo, needs: frozenset[Need], trial: TrialData, datas
         "order": "where they have one, write `scale: ordinal` into its dataset.yaml",
     }
     subjects = {"annotators": "known annotators", "order": "classes in an order"}
-    for need in sorted(needs):
-        if lacks[need]:
-            subject = subjects.get(need, f"{need} of the training items")
-            raise DataError(
-                f"model {info.name!r} needs {subject}, which dataset {dataset!r} does not have; "
-                f"{remedies[need]}, or leave this model out"
-            )
+    if lacking := [need for need in sorted(needs) if lacks[need]]:
+        wanted = listed([subjects.get(need, f"{need} of the training items") for need in lacking])
+        raise DataError(
+            f"model {info.name!r} needs {wanted}, which dataset {dataset!r} does not have; "
+            f"{'; '.join(remedies[need] for need in lacking)}, or leave this model out"
+        )
     if training.annotations.anonymous and "votes" not in info.supports:
         raise DataError(f"model {info.name!r} cannot take anonymous votes, which are all that dataset {dataset!r} has")
     if training.scale == "multilabel" and "multilabel" not in info.supports:

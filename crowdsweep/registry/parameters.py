@@ -21,6 +21,7 @@ import annotated_types as at
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from crowdsweep.errors import BadInput, UnknownName
+from crowdsweep.meant import instead
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,12 +256,34 @@ def _checked(parameter: Parameter, value: Any, subject: str) -> Any:
     parts = value if isinstance(value, list | tuple) else [value]
     if any(isinstance(part, float) and not math.isfinite(part) for part in parts):
         raise BadInput(f"{subject}, parameter {parameter.name!r}: expected a finite number; got {value}")
+
+    def read(given: Any) -> Any:
+        return adapter(parameter.hint).validate_json(json.dumps(given, default=_plain_scalar), strict=True)
+
     try:
-        text = json.dumps(value, default=_plain_scalar)
-        return adapter(parameter.hint).validate_json(text, strict=True)
+        return read(value)
     except ValidationError:
-        got = json.dumps(value, default=repr)
+        got = json.dumps(value, default=repr) + meant(value, read, parameter.hint, parameter.name)
         raise BadInput(f"{subject}, parameter {parameter.name!r}: expected {parameter.allowed}; got {got}") from None
+
+
+def meant(value: Any, read: Callable[[Any], Any], hint: Any, name: str = "") -> str:
+    """Returns `; write …`, what was probably meant by a value that `read` refuses; empty where nothing is likely."""
+
+    def fits(other: Any) -> bool:
+        try:
+            read(other)
+        except ValidationError:
+            return False
+        return True
+
+    return instead(value, fits, key=name, names=[text for text in _choices(hint) if isinstance(text, str)])
+
+
+def _choices(hint: Any) -> list[Any]:
+    """Returns the values of a `Literal`, also of one in a union."""
+    parts = get_args(hint)
+    return list(parts) if get_origin(hint) is Literal else [choice for part in parts for choice in _choices(part)]
 
 
 @cache

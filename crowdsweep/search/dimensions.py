@@ -1,8 +1,8 @@
 """One dimension of a search space, which is a searched hyper-parameter: its kinds, and their form in a sweep file.
 
 The forms are those of W&B: `{value: 3}`, `{values: [1, 2]}`, `{min: 1, max: 9}` (two integers mean integers only),
-`{distribution: log_uniform_values, min: 1e-4, max: 1}`, … `log_uniform` is refused, since W&B reads its limits as
-exponents of e, which users rarely mean.
+`{min: 1, max: 9, q: 2}`, `{distribution: log_uniform_values, min: 1e-4, max: 1}`, … `log_uniform` is refused, since W&B
+reads its limits as exponents of e, which users rarely mean.
 """
 
 import math
@@ -12,8 +12,11 @@ from functools import partial
 from statistics import NormalDist
 from typing import Any, final
 
-from crowdsweep.errors import SpaceError, Where, suggestion
+from crowdsweep.errors import SpaceError, Where, shortened, suggestion
+from crowdsweep.meant import instead
 from crowdsweep.record.spec import canonical_json
+from crowdsweep.search.other_shapes import is_other_key, kind_here, written_here
+from crowdsweep.units import listed
 
 Number = int | float
 NORMAL_TAIL = 1e-4  # a normal dimension is truncated at this quantile on either side: 3.7 standard deviations
@@ -160,7 +163,8 @@ class Steps:
         return {"distribution": kind, "min": self.low, "max": self.high, "q": self.step}
 
     def __str__(self) -> str:
-        return f"{self.low:g} to {self.high:g} in steps of {self.step:g}{', log scale' if self.log else ''}"
+        last = self.at(self.size - 1)
+        return f"{self.low:g} to {last:g} in steps of {self.step:g}{', log scale' if self.log else ''}"
 
 
 @final
@@ -208,40 +212,48 @@ def parse_dimension(shape: Any, where: Where) -> Dimension:
     if not isinstance(shape, Mapping):
         raise SpaceError(
             where.says(
-                f"expected values or a range, for example {{values: [1, 2]}} or {{min: 0.1, max: 1.0}}; got {shape!r}"
+                f"expected values or a range, for example {{values: [1, 2]}} or {{min: 0.1, max: 1.0}}; "
+                f"got {shortened(repr(shape))}{written_here(shape)}"
             )
         )
     kind = _kind(shape, where)
     needed, read = _KINDS[kind]
     for key in shape:
         if key not in (*needed, "distribution"):
-            raise SpaceError(where.at(str(key)).says(f"unknown key {key!r} of {kind}; {suggestion(str(key), needed)}"))
+            told = written_here(shape).removeprefix("; ") if is_other_key(key) else ""
+            told = told or suggestion(str(key), needed)
+            raise SpaceError(where.at(str(key)).says(f"unknown key {key!r} of {kind}; {told}"))
     for key in needed:
         if key not in shape:
-            raise SpaceError(where.says(f"{kind} needs {' and '.join(needed)}; {key} is missing"))
+            raise SpaceError(where.says(f"{kind} needs {listed(list(needed))}; {key} is missing"))
     return read(shape, where)
 
 
 def _kind(shape: Mapping[str, Any], where: Where) -> str:
     if "distribution" in shape:
         kind = shape["distribution"]
+        if not isinstance(kind, str):
+            raise SpaceError(where.at("distribution").says(f"expected one of {', '.join(_KINDS)}; got {kind!r}"))
         if kind in _REFUSED:
             raise SpaceError(where.at("distribution").says(f"{kind!r} is not supported: {_REFUSED[kind]}"))
         if kind not in _KINDS:
-            raise SpaceError(
-                where.at("distribution").says(f"unknown distribution {kind!r}; {suggestion(str(kind), _KINDS)}")
-            )
-        return str(kind)
+            told = written_here(shape).removeprefix("; ") if kind_here(kind) else ""
+            told = told or suggestion(kind_here(kind) or kind, _KINDS)
+            raise SpaceError(where.at("distribution").says(f"unknown distribution {kind!r}; {told}"))
+        return kind
     if "value" in shape:
         return "constant"
     if "values" in shape:
         return "categorical"
+    if "q" in shape:
+        return "q_uniform"
     if "min" in shape or "max" in shape:
         limits = [shape[key] for key in ("min", "max") if key in shape]
         return "int_uniform" if all(_is_int(limit) for limit in limits) else "uniform"
     raise SpaceError(
         where.says(
             f"expected value, values, min and max, or distribution; got {', '.join(map(str, shape)) or 'nothing'}"
+            f"{written_here(shape)}"
         )
     )
 
@@ -254,7 +266,8 @@ def _categorical(shape: Mapping[str, Any], where: Where) -> Choice:
     where = where.at("values")
     given = shape["values"]
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise SpaceError(where.says(f"expected a list of at least one value, got {given!r}"))
+        written = instead(given, lambda other: isinstance(other, list))
+        raise SpaceError(where.says(f"expected a list of at least one value, got {given!r}{written}"))
     values = tuple(_plain(value, where.at(index)) for index, value in enumerate(given))
     for index, value in enumerate(values):
         if Choice(values).index(value) != index:
@@ -265,7 +278,8 @@ def _categorical(shape: Mapping[str, Any], where: Where) -> Choice:
 def _int_uniform(shape: Mapping[str, Any], where: Where) -> IntRange:
     for key in ("min", "max"):
         if not _is_int(shape[key]):
-            raise SpaceError(where.at(key).says(f"expected a whole number, got {shape[key]!r}"))
+            written = instead(shape[key], _is_int)
+            raise SpaceError(where.at(key).says(f"expected a whole number, got {shape[key]!r}{written}"))
     low, high = _limits(shape, where)
     return IntRange(int(low), int(high), shorthand="distribution" not in shape)
 
@@ -318,13 +332,15 @@ def _limits(shape: Mapping[str, Any], where: Where, *, above_zero: bool = False)
     low = _number(shape["min"], where.at("min"), above_zero=above_zero)
     high = _number(shape["max"], where.at("max"))
     if low >= high:
-        raise SpaceError(where.says(f"expected min below max, got min {low!r} and max {high!r}"))
+        told = f"; for one value write {{value: {low!r}}}" if low == high else ""
+        raise SpaceError(where.says(f"expected min below max, got min {low!r} and max {high!r}{told}"))
     return low, high
 
 
 def _number(value: Any, where: Where, *, above_zero: bool = False) -> Number:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SpaceError(where.says(f"expected a number, got {value!r}"))
+        written = instead(value, lambda other: _is_int(other) or isinstance(other, float))
+        raise SpaceError(where.says(f"expected a number, got {value!r}{written}"))
     if above_zero and value <= 0:
         raise SpaceError(where.says(f"expected a number above 0, got {value!r}"))
     return value

@@ -15,7 +15,7 @@ from graphlib import CycleError, TopologicalSorter
 from hashlib import sha256
 from typing import Any
 
-from crowdsweep.errors import BadInput, SpaceError, Where, suggestion
+from crowdsweep.errors import BadInput, Mistakes, SpaceError, Where, suggestion
 from crowdsweep.models import registered
 from crowdsweep.record.spec import canonical_json
 from crowdsweep.search.dimensions import Choice, Dimension, FloatRange, IntRange, Steps, parse_dimension
@@ -49,14 +49,18 @@ class Space:
             raise SpaceError(where.says(f"expected a mapping from parameter to values or range, got {mapping!r}"))
         dimensions: dict[str, Dimension] = {}
         when: dict[str, When] = {}
-        for name, shape in mapping.items():
-            inner = where.at(name)
-            if isinstance(shape, Mapping) and "when" in shape:
-                when[name] = _conditions(shape["when"], inner.at("when"))
-                shape = {key: part for key, part in shape.items() if key != "when"}
-            dimensions[name] = parse_dimension(shape, inner)
-        for name, conditions in when.items():
-            _check_conditions(conditions, dimensions, where.at(name, "when"))
+        with Mistakes() as mistakes:
+            for name, shape in mapping.items():
+                with mistakes.apart():
+                    inner = where.at(name)
+                    if isinstance(shape, Mapping) and "when" in shape:
+                        when[name] = _conditions(shape["when"], inner.at("when"))
+                        shape = {key: part for key, part in shape.items() if key != "when"}
+                    dimensions[name] = parse_dimension(shape, inner)
+        with Mistakes() as mistakes:
+            for name, conditions in when.items():
+                with mistakes.apart():
+                    _check_conditions(conditions, dimensions, where.at(name, "when"))
         return cls({name: dimensions[name] for name in _in_order(dimensions, when, where)}, when)
 
     @cached_property
@@ -137,24 +141,28 @@ class Space:
                 parameter and what the model accepts.
             UnknownName: there is no such model.
         """
-        where = Where.of(where)
-        for name, dimension in self.dimensions.items():
-            inner = where.at(name)
-            if name in params:
-                raise SpaceError(inner.says(f"{name!r} is both fixed in params and searched; remove one"))
-            given = {**params, **self._admitting(name)}
-            if isinstance(dimension, IntRange) and dimension.shorthand and _takes_fractions(model, name, given):
-                raise SpaceError(
-                    inner.says(
-                        f"{name!r} takes real numbers, but min {dimension.low} and max {dimension.high} mean whole"
-                        f" numbers; write {dimension.low}.0 and {dimension.high}.0, or distribution: int_uniform"
-                    )
+        with Mistakes() as mistakes:
+            for name in self.dimensions:
+                with mistakes.apart():
+                    self._check_fits(name, model, params, Where.of(where).at(name))
+
+    def _check_fits(self, name: str, model: str, params: Mapping[str, Any], where: Where) -> None:
+        dimension = self.dimensions[name]
+        if name in params:
+            raise SpaceError(where.says(f"{name!r} is both fixed in params and searched; remove one"))
+        given = {**params, **self._admitting(name)}
+        if isinstance(dimension, IntRange) and dimension.shorthand and _takes_fractions(model, name, given):
+            raise SpaceError(
+                where.says(
+                    f"{name!r} takes real numbers, but min {dimension.low} and max {dimension.high} mean whole"
+                    f" numbers; write {dimension.low}.0 and {dimension.high}.0, or distribution: int_uniform"
                 )
-            for value in dimension.probes():
-                try:
-                    registered.build_model(model, {**given, name: value})
-                except BadInput as error:
-                    raise SpaceError(inner.says(str(error))) from None
+            )
+        for value in dimension.probes():
+            try:
+                registered.build_model(model, {**given, name: value})
+            except BadInput as error:
+                raise SpaceError(where.says(str(error))) from None
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Yields points that together have every named setting (a choice among texts) at each of its values.

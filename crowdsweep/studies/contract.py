@@ -6,11 +6,13 @@ A template is one file with a constant `TEMPLATE = StudyTemplate(...)`. A sweep 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from crowdsweep.errors import BadInput, SweepFileError, UnknownName
+from crowdsweep.errors import BadInput, Mistakes, SweepFileError, UnknownName
+from crowdsweep.meant import instead
 from crowdsweep.record.array_names import ItemScores, no_item_scores
 from crowdsweep.registry import discovery
 from crowdsweep.sweepfile.records import DatasetEntry, SweepConfig
@@ -219,17 +221,27 @@ def check_settings(template: StudyTemplate, given: Mapping[str, Any], where: str
         UnknownName: the template has no such knob; the message offers the nearest.
         SweepFileError: a knob does not take the value.
     """
-    for name in given:
-        if name not in template.knobs:
-            raise UnknownName(f"setting of template {template.name}", name, template.knobs, where)
     checked: dict[str, Any] = {}
-    for name, knob in template.knobs.items():
-        value = given.get(name, knob.default)
-        try:
-            checked[name] = knob.check(value)
-        except ValueError as error:
-            raise SweepFileError(f"{where}.{name} ({knob.about}): {error}, got {value!r}") from error
+    with Mistakes() as mistakes:
+        for name in given:
+            if name not in template.knobs:
+                mistakes.keep(UnknownName(f"setting of template {template.name}", name, template.knobs, where))
+        for name, knob in template.knobs.items():
+            value = given.get(name, knob.default)
+            try:
+                checked[name] = knob.check(value)
+            except ValueError as error:
+                written = instead(value, partial(_accepted, knob))
+                mistakes.keep(SweepFileError(f"{where}.{name} ({knob.about}): {error}, got {value!r}{written}"))
     return checked
+
+
+def _accepted(knob: StudySetting, value: Any) -> bool:
+    try:
+        knob.check(value)
+    except ValueError:
+        return False
+    return True
 
 
 def expand_study(config: SweepConfig) -> SweepConfig:
@@ -243,7 +255,7 @@ def expand_study(config: SweepConfig) -> SweepConfig:
     if config.study is None:
         return config
     template = find_template(config.study.template)
-    where = f"{config.source}: study" if config.source else "study"
+    where = config.study.place or (f"{config.source}: study" if config.source else "study")
     return replace(template.plans(check_settings(template, config.study.knobs, where), config), study=None)
 
 
@@ -258,9 +270,10 @@ def expand_datasets(
     expanded: list[DatasetEntry] = []
     for entry in entries:
         if param in entry.params:
+            place = entry.place or f"{config.source or config.name}: datasets"
             raise SweepFileError(
-                f"{config.source or config.name}: datasets: {entry.name} sets {param!r}, which is the axis of this "
-                f"study; expected it among the study's settings only"
+                f"{place}: {entry.name} sets {param!r}, which is the axis of this study; expected it among the "
+                f"study's settings only"
             )
         expanded += [
             entry if value is None else replace(entry, params={**entry.params, param: value}) for value in values

@@ -5,8 +5,8 @@ the winner of a search is always scored on seeds that the search has not seen, a
 axis of a study template is laid out here, as datasets like any others.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from crowdsweep.data import catalogue
 from crowdsweep.data.dataset import CrowdDataset, Items, TrialData
 from crowdsweep.data.oddities import mistakes
 from crowdsweep.data.splits import prepare
-from crowdsweep.errors import BadInput, DataError, SweepFileError
+from crowdsweep.errors import BadInput, DataError, Mistakes, SweepFileError
 from crowdsweep.metrics.metric_table import HELDOUT, by_held_out
 from crowdsweep.models import registered
 from crowdsweep.models.contract import ModelInfo, Need
@@ -139,23 +139,27 @@ def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold
     searches: list[Search] = []
     refused: list[Refused] = []
     bases: dict[str, CrowdDataset] = {}
-    for entry in expand_study(config).datasets:
-        dataset, trial = _ready(entry, bases, config)
-        datasets.append(dataset)
-        wanted = [model for model in config.models if not model.datasets or entry.name in model.datasets]
-        for metric in config.metric.each if config.metric is not None and wanted else ():
-            check_metric(metric, dataset.offer, _where(config, entry.name))
-        for model in wanted:
-            cell = _cell(config, model, dataset, trial)
-            if not model.space.dimensions:
-                cells.append(cell)
-                continue
-            try:
-                cell, why = _scorable(cell, trial, config.metric is not None, pilots)
-            except DataError as error:
-                refused.append(Refused(label=cell.label, dataset=dataset, reason=str(error)))
-            else:
-                searches.append(_search(config, cell, model.space, why))
+    with Mistakes() as mistakes:
+        for entry in expand_study(config).datasets:
+            with mistakes.apart(once=entry.place or None), _at(entry.place):
+                dataset, trial = _ready(entry, bases, config)
+                datasets.append(dataset)
+                wanted = [model for model in config.models if not model.datasets or entry.name in model.datasets]
+                for metric in config.metric.each if config.metric is not None and wanted else ():
+                    with mistakes.apart():
+                        check_metric(metric, dataset.offer, _where(config, entry.name))
+                for model in wanted:
+                    with mistakes.apart(once=(entry.name, model.label)):
+                        cell = _cell(config, model, dataset, trial)
+                        if mistakes.found or not model.space.dimensions:
+                            cells.append(cell)
+                            continue
+                        try:
+                            cell, why = _scorable(cell, trial, config.metric is not None, pilots)
+                        except DataError as error:
+                            refused.append(Refused(label=cell.label, dataset=dataset, reason=str(error)))
+                        else:
+                            searches.append(_search(config, cell, model.space, why))
     if refused and not cells and not searches:
         raise SweepFileError(f"{config.source or config.name}: {'; '.join(map(str, refused))}")
     searches, of_earlier = warm_started(config, searches, told)
@@ -169,6 +173,17 @@ def _laid_out(config: SweepConfig, pilots: Pilots, told: Mapping[str, PointsTold
             f"or datasets"
         )
     return made
+
+
+@contextmanager
+def _at(place: str) -> Generator[None]:
+    """Puts the place of an entry of the sweep file before the message of an error."""
+    try:
+        yield
+    except BadInput as error:
+        if place and not str(error).startswith(place.partition(": ")[0]):
+            error.args = (f"{place}: {error}",)
+        raise
 
 
 def _ready(
@@ -233,7 +248,7 @@ def _cell(config: SweepConfig, entry: ModelEntry, dataset: PlannedDataset, trial
     try:
         check_needs(info, needs, trial, str(dataset))
     except DataError as error:
-        raise SweepFileError(f"{config.source or config.name}: {error}") from None
+        raise SweepFileError(f"{entry.place or config.source or config.name}: {error}") from None
     fixed = dict(entry.params)
     said = {*fixed, *entry.space.dimensions}
     if config.protocol is not None and "protocol" in registered.parameters(entry.name).keys() - said:

@@ -5,6 +5,7 @@ import re
 from crowdsweep.data import catalogue
 from crowdsweep.errors import SweepFileError, UnknownName, Where, shortened
 from crowdsweep.metrics.metric_table import check_metric_name
+from crowdsweep.metrics.wording import is_share
 from crowdsweep.models import registered
 from crowdsweep.sweepfile.records import SweepConfig
 
@@ -27,6 +28,16 @@ def check_published(config: SweepConfig, where: Where) -> None:
         if value.dataset not in datasets and "datasets" not in replaced:
             raise UnknownName("dataset", value.dataset, datasets, str(inner.at("dataset")))
         check_metric_name(value.metric, str(inner.at("metric")))
+
+
+def check_shares(config: SweepConfig, where: Where) -> None:
+    """Checks that published values of metrics that are shares are not percentages."""
+    for index, value in enumerate(config.published.values):
+        if is_share(value.metric) and value.value > 1:
+            told = (
+                f"expected a share, at most 1, got {value.value:g}; write {value.value / 100:g} for {value.value:g} %"
+            )
+            raise SweepFileError(where.at("published", "values", index, "value").says(told))
 
 
 def check_grid(config: SweepConfig, where: Where) -> None:

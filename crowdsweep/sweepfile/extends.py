@@ -16,19 +16,13 @@ from crowdsweep.errors import KeyPath, SweepFileError, Where, shortened
 from crowdsweep.files.located import read_yaml
 from crowdsweep.sweepfile.checked import field_types, text
 from crowdsweep.sweepfile.named import asked_file
-from crowdsweep.sweepfile.overrides import position_of
+from crowdsweep.sweepfile.overrides import KIND_OF, as_mapping, position_of
 from crowdsweep.sweepfile.records import SweepConfig
 
 EXTENDS = "extends"
 ABOUT = "another sweep file, or the name of a built-in sweep, whose values apply where this file has none"
 MOST_FILES = 10
 _LISTS: tuple[KeyPath, ...] = (("datasets",), ("models",))
-_KIND_OF: Mapping[KeyPath, str] = {
-    ("study",): "template",
-    ("metric",): "name",
-    ("sampler",): "kind",
-    ("early_stop",): "kind",
-}
 
 _log = logging.getLogger(__name__)
 
@@ -111,6 +105,8 @@ class _Merging:
             path: path of the value in the result.
             named_path: path of the value in the extending file, where an entry of a list may be given by its name.
         """
+        if path in KIND_OF:
+            base = as_mapping(base, path)
         if isinstance(new, Mapping) and isinstance(base, list) and path in _LISTS:
             return self._entries(base, new, path, named_path)
         if not (isinstance(new, Mapping) and isinstance(base, Mapping)) or _is_whole(new, path):
@@ -185,4 +181,4 @@ class _Merging:
 def _is_whole(new: Mapping[str, Any], path: KeyPath) -> bool:
     """Whether a mapping replaces the other file's as a whole: a range of a search, or one that states its kind."""
     is_range = len(path) == 4 and path[0] == "models" and path[2] == "search"
-    return is_range or _KIND_OF.get(path) in new
+    return is_range or KIND_OF.get(path) in new

@@ -11,6 +11,14 @@ from typing import Any
 from crowdsweep.errors import KeyPath, SweepFileError, Where, shortened
 from crowdsweep.files.located import parse_yaml
 
+KIND_OF: Mapping[KeyPath, str] = {
+    ("study",): "template",
+    ("metric",): "name",
+    ("sampler",): "kind",
+    ("early_stop",): "kind",
+}
+"""The key that says which kind a section is."""
+
 
 def with_overrides(value: Any, where: Where, overrides: Sequence[str]) -> tuple[Any, Where]:
     """Returns the value with each override `a.b.c=YAML` applied, and the places of its values. Missing mappings on the
@@ -44,13 +52,22 @@ def _replaced(value: Any, path: KeyPath, new: Any, where: Where) -> Any:
         if not isinstance(head, int):
             raise SweepFileError(where.says(f"this list is empty: there is nothing to set {head!r} in"))
         return [_replaced(part, rest, new, where.at(head)) if i == head else part for i, part in enumerate(value)]
-    if isinstance(value, str) and where.path:
-        value = {"name": value}
+    if where.path:
+        value = as_mapping(value, where.path)
     if value is None:
         value = {}
     if not isinstance(value, Mapping):
         raise SweepFileError(where.says(f"expected a mapping or a list to set {head!r} in, got {value!r}"))
     return {**value, str(head): _replaced(value.get(str(head)), rest, new, where.at(str(head)))}
+
+
+def as_mapping(value: Any, path: KeyPath) -> Any:
+    """Returns a section or entry that is given by its kind or name alone as a mapping: `sampler: tpe` is `{kind: tpe}`.
+
+    Only texts are changed; a text that is no such section becomes `{name: text}` inside of a list alone.
+    """
+    key = KIND_OF.get(path, "name" if len(path) > 1 else "")
+    return {key: value} if isinstance(value, str) and key else value
 
 
 def found_path(value: Any, parts: Sequence[str], where: Where) -> KeyPath:

@@ -25,10 +25,12 @@ class DatasetEntry:
     Attributes:
         name: catalogue name or folder path.
         params: dataset parameters as given; common ones are `scenario`, `training`, `redundancy`, `features`.
+        place: file and line of the entry, for messages; empty where it comes from no file.
     """
 
     name: str
     params: Mapping[str, Scalar] = field(default_factory=dict)
+    place: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class ModelEntry:
         label: name of the entry in reports, needed where one model is in a sweep twice; the model's name by default.
         datasets: names of the sweep's datasets that the model runs on; empty for all.
         resources: resources of the slots that the model runs on; the sweep's where left out.
+        place: file and line of the entry, for messages; empty where it comes from no file.
     """
 
     name: str
@@ -50,6 +53,7 @@ class ModelEntry:
     label: str = ""
     datasets: Sequence[str] = ()
     resources: Resources | None = None
+    place: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.label:
@@ -209,10 +213,12 @@ class StudyEntry:
         template: the question: `redundancy` asks how many labels an item needs, `sparsity` what happens as annotators
             grow; plug-ins may add others.
         knobs: settings of the template, which are given beside `template`.
+        place: file and line of the section, for messages; empty where it comes from no file.
     """
 
     template: str
     knobs: Mapping[str, Any] = field(default_factory=dict)
+    place: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,11 +16,21 @@ from crowdsweep.models import registered
 from crowdsweep.registry import discovery
 from crowdsweep.registry.parameters import Parameter, adapter, lines_of, parameters_of
 from crowdsweep.resources import Resources
+from crowdsweep.search.contract import Sampler
 from crowdsweep.search.dimensions import KEYS_OF
 from crowdsweep.sweepfile.checked import field_types
 from crowdsweep.sweepfile.extends import ABOUT, EXTENDS
-from crowdsweep.sweepfile.read import MODEL_KEYS, SWEEP_KEYS, SWEEP_NAME
-from crowdsweep.sweepfile.records import Metric, ModelEntry, Published, PublishedValue, StudyEntry, SweepConfig
+from crowdsweep.sweepfile.model_entries import MODEL_KEYS
+from crowdsweep.sweepfile.read import SWEEP_KEYS, SWEEP_NAME
+from crowdsweep.sweepfile.records import (
+    EarlyStop,
+    Metric,
+    ModelEntry,
+    Published,
+    PublishedValue,
+    StudyEntry,
+    SweepConfig,
+)
 
 Schema = dict[str, Any]
 Found = Sequence[tuple[Parameter, Mapping[str, list[str]]]]
@@ -65,8 +75,10 @@ def sweep_schema(templates: Mapping[str, Mapping[str, StudySetting]]) -> Schema:
         "name": {**_TEXT, "pattern": f"^{SWEEP_NAME}$"},
         "datasets": _list_of(_dataset_entry()),
         "models": _list_of(_model_entry(models, shapes)),
-        "metric": _metric(),
-        "study": _study(templates),
+        "metric": {"anyOf": [*_metric()["anyOf"], {"type": "null"}]},
+        "study": {"anyOf": [*_or_kind(_study(templates), "template")["anyOf"], {"type": "null"}]},
+        "sampler": _or_kind(_record(Sampler, {}), "kind"),
+        "early_stop": _or_kind(_record(EarlyStop, {}), "kind"),
         "published": _record(Published, {"values": {"type": "array", "items": printed}}),
     }
     return {
@@ -103,6 +115,11 @@ def _record(record: Any, special: Mapping[str, Schema], *, only: Collection[str]
         elif isinstance(member.default, str | int | float):
             keys[name]["default"] = member.default
     return _mapping(keys, needed)
+
+
+def _or_kind(section: Schema, key: str) -> Schema:
+    """Returns the schema of a section that may be given by its kind alone: `sampler: tpe`."""
+    return {"anyOf": [section, section["properties"][key]]}
 
 
 def _dataset_entry() -> Schema:
@@ -214,7 +231,7 @@ def _shape() -> Schema:
     ]
     untold = [
         {"required": list(keys), "propertyNames": _one_of([*keys, "when"])}
-        for keys in (KEYS_OF["constant"], KEYS_OF["categorical"], KEYS_OF["uniform"])
+        for keys in (KEYS_OF["constant"], KEYS_OF["categorical"], KEYS_OF["uniform"], KEYS_OF["q_uniform"])
     ]
     return {**_mapping(keys), "allOf": named, "anyOf": [{"required": ["distribution"]}, *untold]}
 
@@ -317,7 +334,7 @@ def _or_null(takes: dict[str, Any]) -> dict[str, Any]:
     if "properties" in out:
         out["properties"] = {key: _or_null(inner) for key, inner in out["properties"].items()}
     if "anyOf" in out:
-        out["anyOf"] = [*out["anyOf"], {"type": "null"}]
+        out["anyOf"] = [*map(_or_null, out["anyOf"]), {"type": "null"}]
     if "enum" in out:
         out["enum"] = [*out["enum"], None]
     if "type" in out:

@@ -81,7 +81,7 @@ SWEEP_FILES = {
     "unknown metric": (BASE + "metric: {name: dev_acuracy, goal: maximize}\n", ["dev_acuracy", "dev_accuracy"]),
     "unknown template": (BASE + "study: {template: sparseness}\n", ["sparseness", "sparsity"]),
     "not yaml": ("name: [s\n", ["s.yaml:2", "YAML"]),
-    "empty sweep": ("", ["s.yaml", "nothing"]),
+    "empty sweep": ("", ["s.yaml", "got an empty file"]),
 }
 
 

@@ -206,19 +206,19 @@ MISTAKES = {
     "unknown key": ("budgets: {points: 3}", SweepFileError, "FILE:8: budgets: unknown key 'budgets'; did you mean 'budget'?"),
     "unknown key inside": ("seeds: {serch: 3}", SweepFileError, "FILE:8: seeds.serch: unknown key 'serch'; did you mean 'search'?"),
     "text for a number": ("budget:\n  points: many", SweepFileError, "FILE:9: budget.points: expected integer, at least 1, at most 1000000; got 'many'"),
-    "number as text": ("seeds: {report: '3'}", SweepFileError, "FILE:8: seeds.report: expected integer, at least 1, at most 1000000; got '3'"),
+    "number as text": ("seeds: {report: '3'}", SweepFileError, "FILE:8: seeds.report: expected integer, at least 1, at most 1000000; got '3'; write 3"),
     "more than anybody means": ("seeds: {search: 1_000_001}", SweepFileError, "FILE:8: seeds.search: expected integer, at least 1, at most 1000000; got 1000001"),
     "true for a number": ("pack: true", SweepFileError, "FILE:8: pack: expected integer, at least 1; got True"),
     "no step at all": ("report_every: 0", SweepFileError, "FILE:8: report_every: expected integer, at least 1; got 0"),
     "unknown rule": ("early_stop: {kind: asha}", SweepFileError, "FILE:8: early_stop.kind: expected one of \"none\", \"median\", \"wilcoxon\"; got 'asha'"),
-    "text for a section": ("early_stop: wilcoxon", SweepFileError, "FILE:8: early_stop: expected a mapping of kind, quantile, grace; got 'wilcoxon'"),
-    "published, a text": ("published: {values: none}", SweepFileError, "FILE:8: published.values: expected a list, got 'none'"),
+    "text for a section": ("seeds: wilcoxon", SweepFileError, "FILE:8: seeds: expected a mapping of search, report, rescored; got 'wilcoxon'; write seeds: {report: 5}, numbers of seeds, which are 0, 1, …"),
+    "published, a text": ("published: {values: none}", SweepFileError, "FILE:8: published.values: expected a list, got 'none'; write [none]"),
     "published, wrong params": ("published: {values: [{model: fmm, dataset: a, metric: test_kl, value: 1, dataset_params: [1]}]}", SweepFileError, "FILE:8: published.values.0.dataset_params: expected mapping from text to (text, or integer, or number, or true or false, or null); got [1]"),
     "out of range": ("budget: {failed_trials: 2}", SweepFileError, "FILE:8: budget.failed_trials: expected number, at least 0, at most 1; got 2"),
     "endless": ("budget: {hours: .inf}", SweepFileError, "FILE:8: budget.hours: expected number, above 0, or null; got inf"),
     "no such choice": ("engine: dask", SweepFileError, "FILE:8: engine: expected one of \"inline\", \"ray\"; got 'dask'"),
-    "a section left empty": ("seeds:", SweepFileError, "FILE:8: seeds: expected a mapping of search, report, rescored; got nothing"),
-    "a list for a mapping": ("sampler: [tpe]", SweepFileError, "FILE:8: sampler: expected a mapping of kind, seed, parallel, warm_start; got ['tpe']"),
+    "a section left empty": ("seeds:", SweepFileError, "FILE:8: seeds: expected a mapping of search, report, rescored; got nothing; write seeds: {report: 5}, numbers of seeds, which are 0, 1, …"),
+    "a list for a mapping": ("sampler: [tpe]", SweepFileError, "FILE:8: sampler: expected a mapping of kind, seed, parallel, warm_start; got ['tpe']; write sampler: {kind: tpe}"),
     "a key twice": ("name: again", SweepFileError, "FILE:8: the key 'name' appears here and at FILE:1; keep one"),
     "unknown metric": ("metric: dev_acuracy", UnknownName, "FILE:8: metric.name: unknown metric 'dev_acuracy'; did you mean 'dev_accuracy'?"),
     "goal the wrong way": ("metric: {name: dev_kl, goal: maximize}", SweepFileError, "FILE:8: metric.goal: expected minimize, since a lower dev_kl is better; got maximize"),
@@ -228,8 +228,8 @@ MISTAKES = {
     "published, no such model": ("published: {values: [{model: dawid, dataset: anesthesia, metric: test_kl, value: 1}]}", UnknownName, "FILE:8: published.values.0.model: unknown model 'dawid'; did you mean 'dawid-skene'?"),
     "published, no value": ("published:\n  values:\n    - {model: fmm, dataset: anesthesia, metric: test_kl}", SweepFileError, "FILE:10: published.values.0: value is missing; expected model, dataset, metric, value, dataset_params"),
     "grid too large": ("sampler: {kind: grid}\nbudget: {points: 2}", SweepFileError, "FILE:6: models.1.search: the grid has 3 points, budget.points is 2"),
-    "not YAML": ("budget: {points: 3", SweepFileError, "FILE:9: this is not YAML: expected ',' or '}', but got '<stream end>'; look at the indentation and quotes"),
-    "tabs": ("budget:\n\tpoints: 3", SweepFileError, "FILE:9: this is not YAML: found character '\\t' that cannot start any token; look at the indentation and quotes"),
+    "not YAML": ("budget: {points: 3", SweepFileError, "FILE:9: this is not YAML: expected ',' or '}', but got '<stream end>'; look at the brackets, and at the commas and quotes between them"),
+    "tabs": ("budget:\n\tpoints: 3", SweepFileError, "FILE:9: this is not YAML: found character '\\t' that cannot start any token; indent with spaces, not with tabs"),
     "key not text": ("3: 4", SweepFileError, "FILE:8: expected text as a key, got 3; put it in quotes"),
 }  # fmt: skip
 
@@ -272,7 +272,7 @@ def test_a_mistake_in_a_model_is_told_with_its_place(sweep, tmp_path: Path, mist
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "FILE: expected a mapping of name, datasets, models,"),
+        ("", "FILE: expected a sweep, got an empty file"),
         ("- a\n", "expected a mapping of name"),
         ("name: x\nmodels: [majority-vote]\n", "FILE: a sweep needs name, datasets and models; datasets is missing"),
         ("name: a b\ndatasets: [anesthesia]\nmodels: [uniform]\n", "FILE:1: name: expected letters, digits"),
@@ -403,7 +403,7 @@ MODEL = ModelInfo(name="choosing", title="t", model=Choosing, source="s", cost=l
             "params.width: model 'choosing', parameter 'width': expected beside net",
         ),
         (
-            "params: {filters: 3, epochs: 0}",
+            "params: {filters: 3}",
             "params.filters: model 'choosing', parameter 'filters': expected beside net",
         ),
         (

@@ -10,7 +10,8 @@ from crowdsweep.errors import BadInput
 from crowdsweep.metrics.metric_table import METRICS, NAMES_WITH_A_GOAL
 from crowdsweep.models import registered
 from crowdsweep.sweep.explain import explain, keys
-from crowdsweep.sweepfile.read import MODEL_KEYS, SWEEP_KEYS
+from crowdsweep.sweepfile.model_entries import MODEL_KEYS
+from crowdsweep.sweepfile.read import SWEEP_KEYS
 
 
 def in_one_line(name: str) -> str:

@@ -23,7 +23,8 @@ from crowdsweep.studies.contract import find_template, template_names
 from crowdsweep.sweep.explain import whole_schema
 from crowdsweep.sweep.starter.begin import begin_with_folder
 from crowdsweep.sweepfile.checked import field_types
-from crowdsweep.sweepfile.read import MODEL_KEYS, config_to_mapping, parse_sweep
+from crowdsweep.sweepfile.model_entries import MODEL_KEYS
+from crowdsweep.sweepfile.read import config_to_mapping, parse_sweep
 from crowdsweep.sweepfile.records import SweepConfig
 
 ROOT = Path(__file__).parents[2]
@@ -129,7 +130,8 @@ def searched(**shape: Any) -> dict[str, Any]:
         {**LEAST, "budget": {"hours": 0}},
         {**LEAST, "engine": "dask"},
         {**LEAST, "pack": True},
-        {**LEAST, "early_stop": "wilcoxon"},
+        {**LEAST, "early_stop": "asha"},
+        {**LEAST, "notify": "https://example.org"},
         {**LEAST, "protocol": "mine"},
         {**LEAST, "metric": "dev_acuracy"},
         {**LEAST, "metric": "heldout_loglik.snap"},
@@ -163,7 +165,7 @@ def searched(**shape: Any) -> dict[str, Any]:
         searched(values=[0.1, "none"]),
         searched(min=0.1),
         searched(min=-0.5, max=1.0),
-        searched(min=0.1, max=1.0, q=0.1),
+        searched(min=0.1, max=1.0, step=0.1),
         searched(distribution="log_uniform", min=-3, max=0),
         searched(distribution="normal", min=0.1, max=1.0),
         searched(distribution="q_uniform", min=0.1, max=1.0),
@@ -180,6 +182,9 @@ def test_what_the_validator_refuses_and_one_place_tells_is_refused(editor: Draft
 @pytest.mark.parametrize(
     "right",
     [
+        {**LEAST, "early_stop": "wilcoxon"},
+        {**LEAST, "sampler": "tpe"},
+        {**LEAST, "study": "redundancy"},
         {**LEAST, "metric": "dev_kl.snap"},
         {**LEAST, "metric": {"name": "dev_kl"}},
         {**LEAST, "metric": ["dev_kl"]},
@@ -198,6 +203,7 @@ def test_what_the_validator_refuses_and_one_place_tells_is_refused(editor: Draft
         searched(value=1),
         searched(values=[1, 1.5]),
         searched(min=0.0, max=1.0),
+        searched(min=0.1, max=1.0, q=0.1),
         searched(distribution="int_uniform", min=0, max=3),
         searched(distribution="normal", mu=9, sigma=1),
         searched(distribution="q_log_uniform_values", min=1, max=9.5, q=2),
@@ -241,7 +247,7 @@ def test_keys_are_those_of_the_validator(schema: dict[str, Any]) -> None:
     simulated = {key for name in names() if (known := source(name)) for key in known.defaults}
     assert set(dataset["properties"]) == {"name", *COMMON_PARAMS, *FOLDER_PARAMS, *simulated}
     knobs = {knob for name in template_names() for knob in find_template(name).knobs}
-    assert set(schema["properties"]["study"]["properties"]) == {"template", *knobs}
+    assert set(schema["properties"]["study"]["anyOf"][0]["properties"]) == {"template", *knobs}
     shape = schema["definitions"]["shape"]["properties"]
     assert set(shape) == {"distribution", "when", *(key for needed in KEYS_OF.values() for key in needed)}
     assert shape["distribution"] == {"enum": list(KEYS_OF)}

@@ -143,7 +143,7 @@ def test_normal_quantiles_are_those_of_the_tables() -> None:
         ({"x": {"values": [1], "probabilities": [1]}}, "here: x.probabilities: unknown key 'probabilities' of categ"),
         (
             {"x": {"distribution": "uniform", "min": 0, "max": 1, "q": 1}},
-            "here: x.q: unknown key 'q' of uniform; known:",
+            "here: x.q: unknown key 'q' of uniform; write {distribution: q_uniform, min: 0,",
         ),
         ({"x": {"distribution": "unifrom", "min": 0}}, "here: x.distribution: unknown distribution 'unifrom'; did you"),
         (

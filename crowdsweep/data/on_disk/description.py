@@ -16,6 +16,7 @@ All values are read as texts, whatever YAML makes of them elsewhere: `name: 012`
 """
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -25,6 +26,7 @@ from crowdsweep.data.dataset import Scale
 from crowdsweep.data.missing import USUAL, MissingValues
 from crowdsweep.data.on_disk.text_files import reading
 from crowdsweep.errors import DataError
+from crowdsweep.meant import instead
 
 DESCRIPTION_FILE = "dataset.yaml"
 _KEYS = ("name", "title", "scale", "missing", "images")  # keys that people write
@@ -66,12 +68,18 @@ def read_description(folder: Path) -> Description:
     given = _plain(path) if path.is_file() else {}
     if not isinstance(given, dict):
         raise DataError(f"{path}: expected keys such as {', '.join(_KEYS)}, got {type(given).__name__}")
+    known = (*_KEYS, "form", "question", "about", "numbers")
+    for key in given.keys() - {*known}:  # others may be notes of their own; a misspelt one would count for nothing
+        if near := get_close_matches(str(key).lower(), known, n=1, cutoff=0.75):
+            raise DataError(f"{path}: unknown key {str(key)[:60]!r}; did you mean {near[0]!r}?")
     for key in ("name", "title", "images", "form", "question", "about", "numbers"):
         if isinstance(given.get(key), dict | list):
             raise DataError(f"{path}, {key}: expected a text, got {type(given[key]).__name__}")
     scale = given.get("scale", "nominal")
     if scale not in get_args(Scale):
-        raise DataError(f"{path}, scale: expected one of {', '.join(get_args(Scale))}, got {str(scale)[:60]!r}")
+        written = instead(scale, get_args(Scale).__contains__, names=get_args(Scale))
+        expected = ", ".join(get_args(Scale))
+        raise DataError(f"{path}, scale: expected one of {expected}, got {str(scale)[:60]!r}{written}")
     return Description(
         name=given.get("name") or folder.resolve().name,
         title=given.get("title", ""),

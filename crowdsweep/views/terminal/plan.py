@@ -1,11 +1,12 @@
 """A plan in words: the models of each dataset, how many trials they take, and about how long."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from crowdsweep.metrics.wording import words
 from crowdsweep.record.naming import dataset_words, told_words
+from crowdsweep.record.spec import canonical_json
 from crowdsweep.sweep.plan import Plan
 from crowdsweep.sweep.plan_summary import plan_summary
 from crowdsweep.units import counted, listed, rough_words
@@ -48,10 +49,26 @@ def describe_plan(plan: Plan, width: int | None = None) -> str:
         f"{rough_words(summary['slot_seconds_low'])} to {rough_words(summary['slot_seconds_high'])} on one slot"
         + (f", and what takes an unknown time ({unknown} of the lines above)" if unknown else "")
     )
-    lines += [f"note: {note}" for note in summary["notes"]]
+    lines += [*_searched(plan), *(f"note: {note}" for note in summary["notes"])]
     if width is not None:
         lines[2:] = [textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines[2:]]
     return "\n".join([f"sweep {summary['name']}", *lines])
+
+
+def _searched(plan: Plan) -> Iterator[str]:
+    """Yields what is fixed and what is searched of each model, as it was understood, and how many seeds there are."""
+    budget, seeds = plan.config.budget, plan.config.seeds
+    for model in plan.config.models:
+        fixed = ", ".join(f"{name} {canonical_json(value)}" for name, value in model.params.items())
+        space = "; ".join(str(model.space).splitlines()) if model.space.dimensions else ""
+        said = [*([f"fixed {fixed}"] if fixed else []), *([f"searched {space}"] if space else [])]
+        if said:
+            yield f"{model.label}: {'; '.join(said)}"
+    best = "the best point" if seeds.rescored == 1 else f"the best {seeds.rescored} points"
+    told = f"each searched point on {counted(seeds.search, 'seed')}, {best} of each search on {seeds.report} others"
+    said = [*([told] if plan.searches else []), *([f"each fixed point on {seeds.report}"] if plan.cells else [])]
+    limits = "" if budget.hours is None else f"; it stops after {budget.hours:g} hours of all its runs"
+    yield f"seeds: {'; '.join(said)}{limits}"
 
 
 def _sizes(row: Mapping[str, Any]) -> str:
