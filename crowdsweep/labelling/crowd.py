@@ -13,13 +13,14 @@ than they should be.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from crowdsweep.arrays import Confusion, Confusions, ItemProbs, normalised_rows
 from crowdsweep.labelling.leave_one_out import Answers
-from crowdsweep.labelling.temperature import Unseen, curve, mean_temperature, said_by
+from crowdsweep.labelling.questions import Questions
+from crowdsweep.labelling.temperature import Unseen, curve, evenly_spaced, mean_temperature, said_by
 
 _STEPS, _CROWD_STEPS = 15, 50  # of EM
 _MOST_ROWS = 100_000  # answers from which the crowd's matrix is estimated, evenly spaced
@@ -57,17 +58,40 @@ def crowd_of(chunks: Callable[[], Iterable[Answers]], n_answers: int) -> Crowd:
         n_answers: number of possible answers.
     """
     rows = _sample(chunks)
-    mostly_right = np.full((n_answers, n_answers), 0.4 / n_answers) + 0.6 * np.eye(n_answers)
-    matrices, _ = learned_matrices(rows, mostly_right, pseudo_count=1e-3, steps=_CROWD_STEPS)
+    matrices, _ = learned_matrices(rows, _mostly_right(n_answers), pseudo_count=1e-3, steps=_CROWD_STEPS)
+    crowd = Crowd(matrix=matrices[0])
     unseen = Unseen(
         probs=rows.others,
         n_answers=np.ones(len(rows.answer)),
         answer=rows.answer,
         certainty=rows.certainty,
         weight=rows.weight,
+        errors=crowd.errors,
     )
     temperature = mean_temperature(curve(unseen.thinned(_TEMPERATURE_ROWS), smoothing=0.0), width=_WIDTH)
-    return Crowd(matrix=matrices[0], temperature=max(temperature, 1.0))
+    return replace(crowd, temperature=max(temperature, 1.0))
+
+
+def errors_of(questions: Questions) -> Confusion:
+    """Returns the distribution of the wrong answers, by true class, as a model's posteriors have them; nearly even
+    where there are few."""
+    size = questions.n_answers
+    some = evenly_spaced(len(questions.question), min(_MOST_ROWS, max(_MOST_NUMBERS // size, 1)))
+    answer = questions.answer[some]
+    rows = Answers(
+        code=np.zeros(1, np.int64),
+        place=np.zeros(len(answer), np.int64),
+        answer=answer,
+        certainty=questions.certainty[some],
+        weight=questions.weight[some],
+        others=questions.posterior[questions.question[some]],
+    )
+    _, counts = learned_matrices(rows, _mostly_right(size))
+    return Crowd(matrix=counts[0] + 1.0).errors
+
+
+def _mostly_right(n_answers: int) -> Confusion:
+    return np.full((n_answers, n_answers), 0.4 / n_answers) + 0.6 * np.eye(n_answers)
 
 
 def learned_matrices(
