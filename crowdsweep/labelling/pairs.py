@@ -177,14 +177,15 @@ def _excess(
     products: Float64[np.ndarray, "n n"], shared: Float64[np.ndarray, "n n"], open_to: Bool[np.ndarray, "n n"]
 ) -> tuple[Float64[np.ndarray, "n n"], Float64[np.ndarray, "n n"]]:
     """Returns by how much the covariance of each pair exceeds what the other pairs say, and what they say; NaN where
-    they say nothing.
+    they say nothing. Nobody is taken to know the answer and to say another: covariances below 0 count as 0, and two who
+    contradict all others in the same way agree more often than is expected.
 
     Args:
         open_to: whether a pair's covariance is known and not that of a pair that was found to be dependent.
     """
     covariance = products / np.maximum(shared, 1.0)
     known = open_to.astype(np.float64)
-    x = covariance * known
+    x = np.maximum(covariance, 0.0) * known
     square = x * x
     of_one = square.sum(axis=1)
     # Sums over all a and b but i and j: those over all, less those where a is j or b is i, which count twice.
@@ -220,8 +221,8 @@ def _variance(
     shared: Float64[np.ndarray, "n n"],
     answers: Int[np.ndarray, " n"],
 ) -> Float64[np.ndarray, "n n"]:
-    """Returns the variance of a pair's agreement of so many shared answers or, where chance is None, of its correlation:
-    that of a normal sample, and that of these items' steps, which vary more or less than all that each answered."""
+    """Returns the variance of a pair's agreement or, where `chance` is None, of its correlation: that of a normal
+    sample, and that of the items which both answered, whose steps may vary more than those of all others."""
     n = np.maximum(shared, 1.0)
     if chance is None:
         square = np.clip(expected, -1.0, 1.0) ** 2

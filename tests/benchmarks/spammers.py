@@ -3,7 +3,7 @@
     python tests/benchmarks/spammers.py [--model M] [--crowds N]
 
 Promised, over all crowds: of annotators who look at the items at most 1 % are called spammers, of those who do not at
-most 1 % are cleared, and of those with 50 answers or more half are found. The exit code is 1 where that is broken.
+most 5 % are cleared, and of those with 50 answers or more 80 % are found. The exit code is 1 where that is broken.
 """
 
 import argparse
@@ -44,11 +44,10 @@ def main() -> int:
     print(f"{'all':<20}{_line(every)}")
     verdict, looks, answers = (np.concatenate(column) for column in zip(*every, strict=True))
     enough = ~looks & (answers >= ENOUGH)
-    print(
-        f"of {enough.sum()} who do not look and gave {ENOUGH} answers or more, {(verdict[enough] == 'yes').mean():.0%}"
-    )
-    kept = (verdict[looks] == "yes").mean() <= 0.01 and (verdict[~looks] == "no").mean() <= 0.01
-    return int(not kept or (verdict[enough] == "yes").mean() < 0.5)
+    found_of_them = (verdict[enough] == "yes").mean()
+    print(f"of {enough.sum()} who do not look and gave {ENOUGH} answers or more {found_of_them:.0%} are found")
+    kept = (verdict[looks] == "yes").mean() <= 0.01 and (verdict[~looks] == "no").mean() <= 0.05
+    return int(not kept or found_of_them < 0.8)
 
 
 def _said(model: str, kind: str, seed: int) -> Said | None:
