@@ -51,8 +51,8 @@ def test_near_misses_do_not_temper_probabilities_that_are_right():
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_where_errors_are_independent_a_posterior_means_what_it_says(classes):
-    """Six crowds of known truth: no pseudo-count makes a posterior of a few answers less sure than it should be, but the
-    share that is taken for luck does."""
+    """Six crowds of known truth: no pseudo-count makes posteriors of a few answers less sure than they should be; the
+    share that is taken for luck does, by itself."""
     said, right = [], []
     for seed in range(6):
         random = np.random.default_rng(seed)
