@@ -86,7 +86,7 @@ def crowd_tables(labelled: Labelled) -> CrowdTables:
     if against is not None:
         notes.append(contradictions(facts, against, names))
     if not multilabel:
-        notes.append(_correlated_error_words(fitted, questions, witness.confusion))
+        notes.append(_correlated_error_words(fitted, questions))
     return CrowdTables(
         annotators=_annotators_table(facts, questions.kinds, names, answers, witness.model, against),
         confusion=_confusion_table(facts, dataset, answers),
@@ -142,10 +142,12 @@ def _of_many_classes(labelled: Labelled) -> CrowdTables:
     )
 
 
-def _correlated_error_words(fitted: Fitted, questions: Questions, matrices: Matrices) -> str:
+def _correlated_error_words(fitted: Fitted, questions: Questions) -> str:
     names = fitted.dataset.annotator_names
     by_gold = correlated_errors(questions, gold_of_questions(fitted, questions), names)
-    return excess_agreement(questions, matrices, names) if by_gold is None else by_gold
+    if by_gold is not None:
+        return by_gold
+    return excess_agreement(questions, names, ordinal=fitted.training.scale == "ordinal")
 
 
 def _who_knows_annotators(fitted: Fitted, questions: Questions) -> Fitted:

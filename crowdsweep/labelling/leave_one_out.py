@@ -10,7 +10,7 @@ question is of no use here: in an average of votes, or in a classifier's predict
 model has no matrices, the others' answers are counted as votes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -140,19 +140,6 @@ def leave_one_out_answers(questions: Questions, matrices: Matrices | None) -> Ca
             )
 
     return chunks
-
-
-def total_and_said(
-    questions: Questions, matrices: Matrices, code: Codes, own: Sequence[Int[np.ndarray, " _"]]
-) -> tuple[Float64[np.ndarray, "questions answers"], list[Float64[np.ndarray, "_ answers"]]]:
-    """Returns the log-evidence of all answers together for each question, and that of each of these rows, by annotator.
-
-    Args:
-        own: rows of each of these annotators.
-    """
-    sizes = [len(rows) for rows in own]
-    rows = _Rows(code=code, place=np.repeat(np.arange(len(code)), sizes), own=np.concatenate(own))
-    return _total(questions, matrices), np.split(_said(questions, rows, matrices), np.cumsum(sizes)[:-1])
 
 
 def answers_alone(questions: Questions, matrices: Matrices) -> Float64[np.ndarray, "questions answers"]:
