@@ -23,6 +23,7 @@ from crowdsweep.labelling.questions import Questions
 from crowdsweep.labelling.temperature import Unseen, curve, evenly_spaced, mean_temperature, said_by
 
 _STEPS, _CROWD_STEPS = 15, 50  # of EM
+_ITEMS_PER_CLASS = 30  # at which errors that posteriors found count half
 _MOST_ROWS = 100_000  # answers from which the crowd's matrix is estimated, evenly spaced
 _MOST_NUMBERS = 40_000_000  # in the table of these answers
 _TEMPERATURE_ROWS = 40_000
@@ -93,6 +94,8 @@ def errors_of(questions: Questions) -> Confusion:
     # What luck alone makes of even errors must not count: a shrunken estimate, as James and Stein's, by chi-squared.
     away = float(ratio((errors - expected) ** 2, expected, at_zero=0.0).sum())
     trusted = max(0.0, 1.0 - size * (size - 2) / max(away, 1e-9))
+    # Posteriors of few items explain their answers too well, and so find errors too near to the classes.
+    trusted *= len(questions.posterior) / (len(questions.posterior) + _ITEMS_PER_CLASS * size)
     return trusted * normalised_rows(errors, at_zero=evenly) + (1.0 - trusted) * evenly
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from inspect import getclosurevars
 from typing import Any
 
 import numpy as np
@@ -64,8 +63,8 @@ def classes_of(values: Values, data: TrainingData, questions: int) -> torch.Tens
 def start_of(fitted: FitResult, shape: tuple[int, int, int], multilabel: bool) -> Values:
     """Returns what LIA begins at: items equally difficult, annotators rather good."""
     questions, classes, latent = shape
-    assert fitted.label_probs is not None
-    drawn = getclosurevars(fitted.label_probs).nonlocals["end"]
+    assert isinstance(fitted.label_probs, partial)
+    drawn = fitted.label_probs.func.__self__
     assert isinstance(drawn, FittedLia)
     values = {name: torch.from_numpy(value) for name, value in drawn.snapshot.values.items()}
     if fitted.predictor is None:
