@@ -210,7 +210,7 @@ def test_every_key_stands_in_the_reference_with_what_it_takes_and_its_default() 
 
 def test_parameters_of_datasets_and_keys_of_models_stand_in_the_reference() -> None:
     assert {row[0].strip("`") for row in rows_of("Datasets")[1:]} == {*COMMON_PARAMS, *FOLDER_PARAMS}
-    keys = {"search" if field.name == "space" else field.name for field in fields(ModelEntry)}
+    keys = {"search" if field.name == "space" else field.name for field in fields(ModelEntry)} - {"place"}
     assert {row[0].strip("`") for row in rows_of("Models")[1:]} == keys
 
 

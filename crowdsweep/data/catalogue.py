@@ -9,7 +9,7 @@ A built-in dataset is a file of `data/sources/`, a file on the search path `CROW
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -226,8 +226,7 @@ def number_param(
         return is_number and at_least <= other <= at_most and above < other < below
 
     if not fits(value) or not math.isfinite(value):
-        several = f"; write [{value}] for one dataset each" if isinstance(value, str) and "," in value else ""
-        written = instead(value, fits) or several
+        written = instead(value, fits) or _as_list([value])
         raise DataError(f"dataset parameter {name}: expected {expected}, got {value!r}{written}")
     return float(value)
 
@@ -251,10 +250,17 @@ def whole_param(params: Mapping[str, Scalar], name: str, *, at_least: int) -> in
 
 def _record_of(record: type[Any], names: tuple[str, ...], params: Mapping[str, Scalar], where: str) -> Any:
     """Returns a record of these parameters, of which null is the same as none given."""
+    given = {key: params[key] for key in names if params.get(key) is not None}
     try:
-        return parameters.build(record, {key: params[key] for key in names if params.get(key) is not None}, where)
+        return parameters.build(record, given, where)
     except BadInput as error:
-        raise DataError(str(error)) from None
+        raise DataError(f"{error}{_as_list(given.values())}") from None
+
+
+def _as_list(values: Iterable[Scalar]) -> str:
+    """Returns how several values of a dataset parameter are written, if somebody wrote `1,3`; else nothing."""
+    several = [value for value in values if isinstance(value, str) and "," in value]
+    return f"; write [{several[0]}] for one dataset each" if several else ""
 
 
 def _folders() -> list[str]:

@@ -11,7 +11,6 @@ evenly over the classes. This share is chosen by gold where there is some; elsew
 any label can be.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,9 +22,7 @@ from crowdsweep.data import splits
 from crowdsweep.data.annotations import Annotations
 from crowdsweep.data.dataset import TrialData
 from crowdsweep.errors import BadInput, FitFailed
-from crowdsweep.labelling.crowd import errors_of
 from crowdsweep.labelling.fitted import Fitted, fit_everything
-from crowdsweep.labelling.many_classes import MANY_CLASSES
 from crowdsweep.labelling.questions import questions_of
 from crowdsweep.labelling.temperature import (
     TEMPERATURES,
@@ -45,7 +42,6 @@ ENOUGH_GOLD = 30  # items with gold and answers, from which on gold alone calibr
 _AROUND = 0.5  # how far, in logarithms, the temperature by gold may lie from that by held-out answers
 _SMOOTHING = 0.5
 _FOR_SMOOTHING = 2.0  # log-likelihood that the pseudo-count must cost before it is left out
-_FEW = 30  # held-out answers, below which nothing shows that a model knows more than its few answers: smoothed
 _LUCKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 _MOST_ROWS, _MOST_NUMBERS = 50_000, 20_000_000
 
@@ -117,8 +113,8 @@ def calibrate(fitted: Fitted) -> Calibrations:
     if not enough or (fitted.predictors and not enough_unseen):
         held_out = _held_out(fitted)
     return Calibrations(
-        answered=_by_gold(of_answered, None if enough else _chosen(held_out[0], (_SMOOTHING, 0.0))),
-        unseen=_by_gold(of_unseen, None if enough_unseen else _chosen(held_out[1], (0.0,))),
+        answered=_by_gold(of_answered, None if enough else _chosen(held_out[0], smooth=True)),
+        unseen=_by_gold(of_unseen, None if enough_unseen else _chosen(held_out[1], smooth=False)),
     )
 
 
@@ -209,19 +205,18 @@ def _by_gold(gold: _WithGold | None, held_out: Calibration | None) -> Calibratio
     return found
 
 
-def _chosen(unseen: Unseen | None, smoothings: Sequence[float]) -> Calibration:
-    """Returns the calibration by held-out answers, with the best of these pseudo-counts."""
+def _chosen(unseen: Unseen | None, *, smooth: bool) -> Calibration:
     if unseen is None or not len(unseen.answer):
-        return Calibration(smoothing=smoothings[0])
-    n_answers = unseen.total or len(unseen.answer)
+        return Calibration(smoothing=_SMOOTHING if smooth else 0.0)
     rows = unseen.thinned(_most_rows(unseen.probs.shape[1]))
-    # Shares of votes need a pseudo-count, as they are zero where nobody gave a class. A posterior has none, and says
-    # how sure so few answers make it: a pseudo-count would make it too unsure.
-    if len(smoothings) > 1 and n_answers >= _FEW and (rows.probs > 0.0).all():
-        smoothings = (0.0,)
-    found = {smoothing: curve(rows, smoothing) for smoothing in smoothings}
+    found = {smoothing: curve(rows, smoothing) for smoothing in ((_SMOOTHING, 0.0) if smooth else (0.0,))}
     best = max(found, key=lambda one: (found[one] + prior(1.0, 1.0)).max() + (_FOR_SMOOTHING if one else 0.0))
-    return Calibration(temperature=mean_temperature(found[best]), smoothing=best, by="held-out answers", rows=n_answers)
+    return Calibration(
+        temperature=mean_temperature(found[best]),
+        smoothing=best,
+        by="held-out answers",
+        rows=unseen.total or len(unseen.answer),
+    )
 
 
 def _held_out(fitted: Fitted) -> tuple[Unseen | None, Unseen | None]:
@@ -260,7 +255,7 @@ def _of_answers(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | No
     counts = np.zeros(len(trial.code))
     multilabel = trial.training.scale == "multilabel"
     counts[place] = answers_per_item(part.training.annotations, multilabel=multilabel)
-    return _unseen(rows, probs, counts, part)
+    return _unseen(rows, probs, counts, multilabel=multilabel)
 
 
 def _of_items(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | None:
@@ -269,15 +264,11 @@ def _of_items(part: Fitted, trial: TrialData, gone: np.ndarray) -> Unseen | None
     items = np.flatnonzero(gone)
     probs: ItemProbs = np.mean(part.predictions(part.dataset.items.take(trial.code[items])), axis=0)
     rows = trial.training.annotations.of_items(items)
-    return _unseen(rows, probs, np.ones(len(items)), part)
+    return _unseen(rows, probs, np.ones(len(items)), multilabel=trial.training.scale == "multilabel")
 
 
-def _unseen(rows: Annotations, probs: ItemProbs, n_answers: np.ndarray, part: Fitted) -> Unseen:
-    multilabel = part.training.scale == "multilabel"
+def _unseen(rows: Annotations, probs: ItemProbs, n_answers: np.ndarray, *, multilabel: bool) -> Unseen:
     questions = questions_of(rows, probs, multilabel=multilabel)
-    errors = None
-    if 2 < questions.n_answers <= MANY_CLASSES:
-        errors = errors_of(questions_of(part.training.annotations, part.item_probs, multilabel=multilabel))
     some = evenly_spaced(
         len(questions.question), _most_rows(questions.n_answers)
     )  # before each gets a row of probabilities
@@ -288,7 +279,6 @@ def _unseen(rows: Annotations, probs: ItemProbs, n_answers: np.ndarray, part: Fi
         answer=questions.answer[some],
         certainty=questions.certainty[some],
         weight=questions.weight[some],
-        errors=errors,
         total=len(questions.question),
     )
 

@@ -17,13 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crowdsweep.arrays import Confusion, Confusions, ItemProbs, normalised_rows, ratio
+from crowdsweep.arrays import Confusion, Confusions, ItemProbs, normalised_rows
 from crowdsweep.labelling.leave_one_out import Answers
-from crowdsweep.labelling.questions import Questions
-from crowdsweep.labelling.temperature import Unseen, curve, evenly_spaced, mean_temperature, said_by
+from crowdsweep.labelling.temperature import Unseen, curve, mean_temperature, said_by
 
 _STEPS, _CROWD_STEPS = 15, 50  # of EM
-_ITEMS_PER_CLASS = 30  # at which errors that posteriors found count half
 _MOST_ROWS = 100_000  # answers from which the crowd's matrix is estimated, evenly spaced
 _MOST_NUMBERS = 40_000_000  # in the table of these answers
 _TEMPERATURE_ROWS = 40_000
@@ -59,9 +57,8 @@ def crowd_of(chunks: Callable[[], Iterable[Answers]], n_answers: int) -> Crowd:
         n_answers: number of possible answers.
     """
     rows = _sample(chunks)
-    matrices, _ = learned_matrices(rows, _mostly_right(n_answers), pseudo_count=1e-3, steps=_CROWD_STEPS)
-    # Wrong answers are taken to be spread evenly here: their distribution, found on these answers themselves, would
-    # explain some of what the others are too sure of, and fewer intervals would cover.
+    mostly_right = np.full((n_answers, n_answers), 0.4 / n_answers) + 0.6 * np.eye(n_answers)
+    matrices, _ = learned_matrices(rows, mostly_right, pseudo_count=1e-3, steps=_CROWD_STEPS)
     unseen = Unseen(
         probs=rows.others,
         n_answers=np.ones(len(rows.answer)),
@@ -71,36 +68,6 @@ def crowd_of(chunks: Callable[[], Iterable[Answers]], n_answers: int) -> Crowd:
     )
     temperature = mean_temperature(curve(unseen.thinned(_TEMPERATURE_ROWS), smoothing=0.0), width=_WIDTH)
     return Crowd(matrix=matrices[0], temperature=max(temperature, 1.0))
-
-
-def errors_of(questions: Questions) -> Confusion:
-    """Returns the distribution of the wrong answers, by true class, as a model's posteriors have them: the evener, the
-    less they differ from what luck makes of even ones."""
-    size = questions.n_answers
-    some = evenly_spaced(len(questions.question), min(_MOST_ROWS, max(_MOST_NUMBERS // size, 1)))
-    answer = questions.answer[some]
-    rows = Answers(
-        code=np.zeros(1, np.int64),
-        place=np.zeros(len(answer), np.int64),
-        answer=answer,
-        certainty=questions.certainty[some],
-        weight=questions.weight[some],
-        others=questions.posterior[questions.question[some]],
-    )
-    _, counts = learned_matrices(rows, _mostly_right(size))
-    wrong = 1.0 - np.eye(size)
-    errors, evenly = counts[0] * wrong, wrong / max(size - 1, 1)
-    expected = errors.sum(axis=1, keepdims=True) * evenly
-    # What luck alone makes of even errors must not count: a shrunken estimate, as James and Stein's, by chi-squared.
-    away = float(ratio((errors - expected) ** 2, expected, at_zero=0.0).sum())
-    trusted = max(0.0, 1.0 - size * (size - 2) / max(away, 1e-9))
-    # Posteriors of few items explain their answers too well, and so find errors too near to the classes.
-    trusted *= len(questions.posterior) / (len(questions.posterior) + _ITEMS_PER_CLASS * size)
-    return trusted * normalised_rows(errors, at_zero=evenly) + (1.0 - trusted) * evenly
-
-
-def _mostly_right(n_answers: int) -> Confusion:
-    return np.full((n_answers, n_answers), 0.4 / n_answers) + 0.6 * np.eye(n_answers)
 
 
 def learned_matrices(

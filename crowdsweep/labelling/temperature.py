@@ -1,7 +1,7 @@
 """Temperature scaling of probabilities, fitted to answers that they were not computed from.
 
 Probabilities q of an item's class are the better, the more probable they make answers that were not used for them. An
-answer is right with probability a, the same for all answers, and otherwise is one of the other classes:
+answer is right with probability a, the same for all answers, and otherwise is any of the other classes:
 
     p(answer y) = a q'[y] + (1 - a) (1 - q'[y]) / (K - 1),      q'[k]  ~  (n q[k] + s)^(1 / T) / (n + K s)^(1 / T)
 
@@ -10,11 +10,6 @@ independent errors where people make the same errors. s is a pseudo-count that i
 share of votes is zero where nobody gave the class, which no temperature corrects. At each temperature a takes the value
 of the highest likelihood, so none of this needs gold. Temperature scaling is by Guo et al., ICML 2017; here answers of
 the crowd take the place of gold.
-
-Wrong answers are seldom spread evenly: on a scale of steps they are next to the right one. Spread evenly, a near miss
-would be so improbable that only an item in doubt could explain it, and probabilities would be tempered that are right.
-So where the distribution W of wrong answers is known, by true class, the second term is (1 - a) times the sum over the
-other classes k of q'[k] W[k, y].
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +18,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy import special
 
-from crowdsweep.arrays import LOG_FLOOR, Confusion, ItemProbs, floored_log
+from crowdsweep.arrays import ItemProbs, floored_log
 from crowdsweep.models._em import chunks
 
 TEMPERATURES: Float64[np.ndarray, " temperatures"] = np.exp(np.linspace(np.log(0.15), np.log(30.0), 45))
@@ -32,7 +27,6 @@ _PIECE = 1 << 18  # numbers per piece, which a core's cache holds
 _BINS = 400  # bins of probabilities; those in one bin are counted as their mean
 
 Curve = Float64[np.ndarray, " temperatures"]
-Rows = Float64[np.ndarray, " rows"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,7 +37,6 @@ class Unseen:
         probs: probabilities of each answer's question.
         n_answers: number of answers that these were computed from.
         certainty: probability that the annotator gives to the answer; the rest goes to the others.
-        errors: distribution of the wrong answers, by true class; None where they are spread evenly.
         total: number of answers that the rows are a sample of; None where they are all.
     """
 
@@ -52,7 +45,6 @@ class Unseen:
     answer: Int[np.ndarray, " rows"]
     certainty: Float64[np.ndarray, " rows"]
     weight: Float64[np.ndarray, " rows"]
-    errors: Confusion | None = None
     total: int | None = None
 
     def thinned(self, most: int) -> "Unseen":
@@ -98,17 +90,12 @@ def _smoothed_logs(probs: ItemProbs, n_answers: Float64[np.ndarray, " rows"], sm
 def curve(unseen: Unseen, smoothing: float) -> Curve:
     """Returns the log-likelihood of the answers at each of `TEMPERATURES`, with the best accuracy for that
     temperature."""
-    right, wrong = np.empty((2, len(TEMPERATURES), len(unseen.answer)))
-    size = unseen.probs.shape[1]
-    for part in chunks(len(unseen.answer), size, _PIECE):
+    right = np.empty((len(TEMPERATURES), len(unseen.answer)))
+    for part in chunks(len(unseen.answer), unseen.probs.shape[1], _PIECE):
         logs, answer = _smoothed_logs(unseen.probs[part], unseen.n_answers[part], smoothing), unseen.answer[part]
-        erring = None if unseen.errors is None else unseen.errors.T[answer]
         for place, temperature in enumerate(TEMPERATURES):
-            probs = special.softmax(logs / temperature, axis=1)
-            right[place, part] = own = probs[np.arange(len(answer)), answer]
-            evenly = (1.0 - own) / max(size - 1, 1)
-            wrong[place, part] = evenly if erring is None else np.einsum("rk,rk->r", probs, erring)
-    return np.array([_likelihood(unseen, *pair) for pair in zip(right, wrong, strict=True)])
+            right[place, part] = special.softmax(logs / temperature, axis=1)[np.arange(len(answer)), answer]
+    return np.array([_likelihood(unseen, one) for one in right])
 
 
 def mean_temperature(likelihood: Curve, about: float = 1.0, width: float = 1.0) -> float:
@@ -134,20 +121,15 @@ def said_by(certainty: np.ndarray, one: np.ndarray, n_answers: int) -> np.ndarra
     return certainty * one + (1.0 - certainty) * (1.0 - one) / max(n_answers - 1, 1)
 
 
-def _likelihood(unseen: Unseen, right: Rows, wrong: Rows) -> float:
-    """Returns the log-likelihood of the answers at the best accuracy, from the probability of each of them if its
-    annotator is right, and if they err."""
+def _likelihood(unseen: Unseen, believed: Float64[np.ndarray, " rows"]) -> float:
+    """Returns the log-likelihood of the answers at the best accuracy, from the probability that each of them is
+    right."""
     size = unseen.probs.shape[1]
-    right, wrong = (said_by(unseen.certainty, one, size) for one in (right, wrong))
-    # But for a term without the accuracy, an answer's likelihood depends on the ratio of the two alone: counted in 400
-    # bins, the answers may be any number.
-    both = np.maximum(right + wrong, LOG_FLOOR)
-    ratio = right / both
-    place = np.minimum((ratio * _BINS).astype(np.int64), _BINS - 1)
+    right = said_by(unseen.certainty, believed, size)
+    # An answer's likelihood depends on its `right` alone: counted in 400 bins, the answers may be any number.
+    place = np.minimum((right * _BINS).astype(np.int64), _BINS - 1)
     weight = np.bincount(place, unseen.weight, minlength=_BINS)
     there = weight > 0
-    if not there.any():
-        return 0.0
-    mean = np.bincount(place, unseen.weight * ratio, minlength=_BINS)[there] / weight[there]
-    of_answers = mean[:, None] * _ACCURACIES + (1.0 - mean)[:, None] * (1.0 - _ACCURACIES)
-    return float((weight[there] @ floored_log(of_answers)).max() + unseen.weight @ np.log(both))
+    mean = np.bincount(place, unseen.weight * right, minlength=_BINS)[there] / weight[there]
+    of_answers = mean[:, None] * _ACCURACIES + (1.0 - mean)[:, None] * (1.0 - _ACCURACIES) / max(size - 1, 1)
+    return float((weight[there] @ floored_log(of_answers)).max(initial=-np.inf)) if there.any() else 0.0

@@ -1,6 +1,6 @@
 """What must hold for every registered model, on top of its contract: weights, the order of items, many classes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +23,10 @@ CLOSE = 1e-4
 REPEATS_ARE_NO_WEIGHTS = dict.fromkeys(("pgm-bp", "pgm-bp-guided"), "repeats pass messages to each other")
 DRAWS_BY_ITEM = {
     "crowdlab": "folds of items",
-    **dict.fromkeys(("fmm", "pgm-bp", "pgm-annealing"), "clusters begin at drawn items or memberships"),
-    **{f"{name}-guided": "of its clusters" for name in ("fmm", "pgm-bp", "pgm-annealing")},
+    **dict.fromkeys(("fmm", "pgm-annealing"), "clusters begin at drawn items or memberships"),
+    **{f"{name}-guided": "of its clusters" for name in ("fmm", "pgm-annealing")},
     **dict.fromkeys(("lia", "lia-ml", "ldl-nm", "conal"), "vectors of annotators, dealt out by their answers"),
     **dict.fromkeys(("lia-e", "maj-star-e", "mmce-star-e"), "vectors of items"),
-    "semi-lfc": "noise of each item's latent vector",
 }
 
 
@@ -61,6 +60,12 @@ def repeated(rows: Annotations, times: int, weight: float | None) -> Annotations
     )
 
 
+def waiving(reasons: Mapping[str, str]) -> list[Any]:
+    """Returns all models, those with a reason as strict expected failures."""
+    marks = {name: [pytest.mark.xfail(reason=reason, strict=True)] for name, reason in reasons.items()}
+    return [pytest.param(name, marks=marks.get(name, [])) for name in MODELS]
+
+
 def everything_said(fitted: FitResult, data: SmallData) -> dict[str, np.ndarray]:
     """Returns what a fit says of its items, its annotators, every label, and items that are read anew."""
     training = data.training
@@ -75,10 +80,8 @@ def everything_said(fitted: FitResult, data: SmallData) -> dict[str, np.ndarray]
     return said
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", waiving(REPEATS_ARE_NO_WEIGHTS))
 def test_a_label_of_weight_two_is_two_labels(name: str) -> None:
-    if name in REPEATS_ARE_NO_WEIGHTS:
-        pytest.skip(REPEATS_ARE_NO_WEIGHTS[name])
     data = small_data()
     twice, heavy = (
         answered(data, lambda rows, times=times, weight=weight: repeated(rows, times, weight))
@@ -98,10 +101,8 @@ def test_a_weight_of_one_is_none(name: str) -> None:
         np.testing.assert_allclose(found[what], numbers, atol=CLOSE, err_msg=what)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", waiving(DRAWS_BY_ITEM))
 def test_where_no_draw_goes_by_item_their_order_changes_nothing(name: str) -> None:
-    if name in DRAWS_BY_ITEM:
-        pytest.skip(DRAWS_BY_ITEM[name])
     data = small_data()
     codes = np.random.default_rng(0).permutation(data.training.n_items)
     moved = renumbered_items(data, codes)

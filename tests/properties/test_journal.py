@@ -267,7 +267,7 @@ def test_a_trial_finishes_once(outcomes: list[tuple[str, Status, int]], groups: 
             rest = rest[size:]
         assert dict(journal.state.results) == expected
         journal.close()
-        assert dict(read_journal(folder).results) == expected
+        assert dict(read_journal(Path(folder)).results) == expected
         lines = Path(folder, "journal.jsonl").read_bytes().count(b"\n")
         assert lines <= 1 + 3 * len(expected), "at most a stop, a failure and a success of each"
 

@@ -31,53 +31,6 @@ def test_answers_tell_the_temperature_of_probabilities_that_do_not_know_them(sha
     assert found == pytest.approx(sharpness, rel=0.35)
 
 
-def test_near_misses_do_not_temper_probabilities_that_are_right():
-    """On a scale a wrong answer is the next step: taken to be spread evenly, it would speak against the item's step."""
-    n, random, steps = 12_000, np.random.default_rng(2), np.arange(7)
-    centre = random.uniform(0, 6, (n, 1))  # what is known of an item: its step, or that it is one of two
-    known = np.exp(-2.0 * (steps - centre) ** 2)
-    known /= known.sum(axis=1, keepdims=True)
-    errors = (np.abs(steps[:, None] - steps) == 1).astype(np.float64)
-    errors /= errors.sum(axis=1, keepdims=True)
-    truth = (random.random((n, 1)) > known.cumsum(axis=1)).sum(axis=1).clip(0, 6)
-    missed = (random.random((n, 1)) > errors[truth].cumsum(axis=1)).sum(axis=1).clip(0, 6)
-    answer, ones = np.where(random.random(n) < 0.6, truth, missed), np.ones(n)
-    rows = Unseen(probs=known, n_answers=ones, answer=answer, certainty=ones, weight=ones, errors=errors)
-    assert mean_temperature(curve(rows, smoothing=0.0)) == pytest.approx(1.0, rel=0.15)
-    assert mean_temperature(curve(replace(rows, errors=None), smoothing=0.0)) > 2.0
-    even = (1.0 - np.eye(7)) / 6
-    assert curve(replace(rows, errors=even), 0.5) == pytest.approx(curve(replace(rows, errors=None), 0.5), rel=1e-9)
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-def test_where_errors_are_independent_a_posterior_means_what_it_says(classes):
-    """Six crowds of known truth: no pseudo-count makes posteriors of a few answers less sure than they should be; the
-    share that is taken for luck does, by itself."""
-    said, right = [], []
-    for seed in range(6):
-        random = np.random.default_rng(seed)
-        truth = random.integers(0, classes, 250)
-        item = np.repeat(np.arange(250), 4)
-        annotator = np.concatenate([random.choice(12, 4, replace=False) for _ in range(250)])
-        able = random.uniform(0.6, 0.9, 12)[annotator]
-        wrong = (truth[item] + random.integers(1, classes, 1000)) % classes
-        label = np.where(random.random(1000) < able, truth[item], wrong)
-        rows = Annotations.of(
-            item=item, annotator=annotator, label=label, n_items=250, n_annotators=12, n_classes=classes
-        )
-        data = replace(
-            erring_alike(250)[1],
-            annotations=rows,
-            annotator_names=[f"a{code}" for code in range(12)],
-            class_names=tuple("abcd"[:classes]),
-        )
-        labelled = labelled_items(fit_everything("one-coin", {}, data, {}, n_seeds=1))
-        assert labelled.calibrations.answered.smoothing == 0.0
-        said.append(labelled.probs.max(axis=1).mean())
-        right.append((labelled.probs.argmax(axis=1) == truth).mean())
-    assert np.mean(said) == pytest.approx(np.mean(right), abs=LUCK + 0.015)
-
-
 def test_nothing_changes_the_order_of_classes():
     random = np.random.default_rng(0)
     probs = random.dirichlet(np.ones(4), 50)

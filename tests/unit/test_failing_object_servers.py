@@ -150,7 +150,7 @@ def test_a_run_with_fresh_credentials_continues_after_a_token_that_expired(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-morning")
-    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE), write=True))
+    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE)))
     journal.handle(ok(spec(0).key))
     server.answer = expires
     with pytest.raises(JournalError, match="has expired") as told:
@@ -159,7 +159,7 @@ def test_a_run_with_fresh_credentials_continues_after_a_token_that_expired(
     journal.close()  # neither raises nor waits: what it would remove stays for the next driver
     server.answer = lambda server, method, path: None
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-evening")
-    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE), write=True))
+    journal = Journal(place("x"), rows=rows_of(Objects(place("x"), patience=PATIENCE)))
     assert list(journal.state.results) == [spec(0).key]
     journal.handle(ok(spec(1).key))
     journal.close()

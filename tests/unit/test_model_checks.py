@@ -125,6 +125,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "model_pickles": ("", "", "def __reduce__(self): raise TypeError('no')"),
     "space_fits_fields": ("", '"space": {"smooting": {"values": [0, 1]}}', ""),
     "result_is_valid": ("fitted = replace(fitted, item_probs=fitted.item_probs * 0.9)", "", ""),
+    "fit_pickles": ("fitted.predictor.hook = lambda: None", "", ""),
     "inputs_stay_as_they_were": ("data.items.features.flags.writeable = True", "", ""),
     "refit_is_the_same": (
         "CALLS[0] += 1; draw = np.full((n, k), CALLS[0] % 2) * np.eye(k)[:1]; " + ADD.format("draw", "draw"),

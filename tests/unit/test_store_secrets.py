@@ -159,7 +159,7 @@ def test_what_a_library_says_is_told_without_what_lets_one_in(
     ("status", "code", "words"),
     [
         (403, "InvalidToken", r"with these credentials \(.*InvalidToken"),
-        (400, "ExpiredToken", r"with these credentials \(.*ExpiredToken"),
+        (400, "ExpiredToken", r"of these credentials has expired \(.*ExpiredToken"),
         (403, "RequestTimeTooSkewed", r"the clock of this machine \(.*RequestTimeTooSkewed"),
     ],
 )
