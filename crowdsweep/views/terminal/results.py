@@ -64,12 +64,14 @@ def front_grid(found: TradeOffs) -> Grid:
 
 
 def _study_words(found: AnalysedSweep) -> list[str]:
-    """Returns the first findings of the sweep's study, and a line that says how many more there are."""
+    """Returns which model is best along the axis of the sweep's study, the study's first findings, and a line that says
+    how many more there are."""
+    best = [f"{one.dataset}: {one.sentence}" for one in found.winners]
     if found.study is None or not found.study.numbers:
-        return []
+        return best
     findings = list(found.study.findings)
     rest = len(findings) - _FINDINGS
-    return [*findings[:_FINDINGS], *([f"{rest} more findings are in the report."] if rest > 0 else [])]
+    return [*best, *findings[:_FINDINGS], *([f"{rest} more findings are in the report."] if rest > 0 else [])]
 
 
 def label_line(found: AnalysedSweep) -> str:
