@@ -9,7 +9,9 @@ import numpy as np
 
 from crowdsweep.engine.executor import Batch
 from crowdsweep.record.artifacts import Artifact
+from crowdsweep.record.checkpoint_files import CheckpointFiles
 from crowdsweep.record.events import Event, TrialFinished, TrialProgressed, TrialStarted
+from crowdsweep.record.journal import Journal
 from crowdsweep.record.kept_arrays import keep
 from crowdsweep.record.kinds import apply_event, news_of
 from crowdsweep.record.result import Failure, Status, TrialResult
@@ -124,7 +126,7 @@ def scored(spec: TrialSpec, score: Callable[[TrialSpec], Mapping[str, float]]) -
         return TrialResult(key=spec.key, status=Status.FAILED, failure=failure)
 
 
-class MemoryCheckpoints:
+class MemoryCheckpoints(CheckpointFiles):
     """Checkpoints in a mapping: the latest of each trial."""
 
     def __init__(self) -> None:
@@ -144,7 +146,7 @@ class MemoryCheckpoints:
             self.kept.pop(key, None)
 
 
-class MemoryJournal:
+class MemoryJournal(Journal):
     """A journal that keeps its events in a list; a new one on the same list goes on where the old one stopped."""
 
     def __init__(self, events: list[Event] | None = None) -> None:
