@@ -14,9 +14,8 @@ nearly elsewhere. So for any two others a and b
 and the least squares of these equations, in which x[i, j] itself has no part, say what it should be. These are the
 tetrad differences of Spearman and Holzinger ("The sampling error in the theory of two factors", British Journal of
 Psychology 1924). Their errors are those of a jackknife over blocks of items, but at least what a covariance of so many
-answers has. The pair without which
-the others agree best is named, its covariance taken away, and the others are compared anew.
-Answers on a scale of steps are compared by their correlation, which has the same property.
+answers has. The pair without which the others agree best is named, its covariance taken away, and the others are
+compared anew. Answers on a scale of steps are compared by their correlation, which has the same property.
 """
 
 from collections.abc import Sequence
